@@ -22,8 +22,8 @@ from rlcore import (
     load_plugins,
     selection_from,
 )
-from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.exporters import BEHAVIORS
+from rlcore_devkit.conformance.rules import checked_block
 from rlcore_torch import MemorySettings, NetworkSettings
 from rlcore_torch.policy.untrained import untrained_policy
 

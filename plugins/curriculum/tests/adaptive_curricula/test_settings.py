@@ -19,7 +19,7 @@ from rlcore import (
     load_plugins,
 )
 from rlcore_curriculum.adaptive_curricula.adr_settings import AdrSettings
-from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.rules import checked_block
 
 ADR: dict[str, Any] = {
     "type": "adr", "initial": 0.5, "limits": [0.1, 1], "step": 0.1, "lower_threshold": 1, "upper_threshold": 2,

@@ -9,8 +9,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
+from functools import partial
 from importlib import metadata
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import unquote, urlparse
@@ -83,12 +84,15 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
     not reinstalled.
     """
     plugins, chosen = Plugins.inspect(name)
-    own = _commands(context.find_root()) + _commands(context.parent, "plugins ")
-    findings = [finding for plugin in chosen for finding in _diagnose(plugins, plugin, import_targets, own)]
+    own_commands = _commands(context.find_root()) + _commands(context.parent, "plugins ")
+    findings: list[Finding] = []
+    for plugin in chosen:
+        findings += _diagnose(plugins, plugin, import_targets, own_commands)
     labels = {plugin.label for plugin in chosen}
     findings += [finding for finding in _clashes(plugins) if finding.plugin in labels]
     if as_json:
-        click.echo(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=4))
+        document = {"findings": [finding._asdict() for finding in findings]}
+        click.echo(json.dumps(document, indent=4))
     else:
         for label in sorted(labels):
             of_plugin = [finding for finding in findings if finding.plugin == label]
@@ -110,17 +114,16 @@ def _diagnose(
 ) -> Iterator[Finding]:
     """The findings about one plugin alone. A plugin's command may not have one of the names in ``own_commands``."""
 
-    def found(level: Literal["error", "warning"], rule: str, message: str) -> Finding:
-        return Finding(plugin.label, level, rule, message)
-
+    found = partial(Finding, plugin.label)
     if plugin.refused:
         yield found("error", "fits rlcore", plugin.refused)
         return
     if plugin.lacks and not plugin.on:
         yield found("warning", "libraries", f"needs {plugin.lacks}; nothing else of it was checked")
         return
-    if plugin.distribution and not plugin.essential:
-        if not any(Requirement(text).specifier for text in plugin.requires):
+    if plugin.distribution and not plugin.essential:  # a local plugin has no metadata
+        bounded = any(Requirement(text).specifier for text in plugin.requires)
+        if not bounded:
             yield found("warning", "bounds", "sets no bounds on rlcore; require for example 'rlcore>=0.1,<0.2'")
         if not plugin.contracts:
             keyword = f"rlcore-plugin-contract-{CONTRACT}"
@@ -137,7 +140,8 @@ def _diagnose(
         return
     if not plugins.implemented(plugin.label):
         yield found("error", "hooks", f"{plugin.module} implements no hook; mark functions with @rlcore.hookimpl")
-    for name in sorted({record.name for record in records if record.kind == "command"} & set(own_commands)):
+    commands = {record.name for record in records if record.kind == "command"}
+    for name in sorted(commands & set(own_commands)):
         yield found("error", "commands", f"the command {name!r} is core's own and would never be called")
     for message in plugins.deprecations(plugin):
         yield found("warning", "deprecated", message)
@@ -145,15 +149,19 @@ def _diagnose(
         yield found("warning", "private", message)
     if plugin.distribution or not plugin.module.endswith(".py"):
         yield from _import_cost(plugin)
-    for record in records if import_targets else ():
-        for attribute in ("target", "settings", "parameters"):
-            if getattr(record, attribute, None):
-                try:
-                    record.resolve(attribute)
-                except PluginError as error:
-                    extra = _missing_extra(plugin, error)
-                    advice = f"; {pip_install(extra)} to use it" if extra else ""
-                    yield found("warning" if extra else "error", "targets", f"{error}{advice}")
+    if not import_targets:
+        return
+    for record, attribute in product(records, ("target", "settings", "parameters")):
+        if not getattr(record, attribute, None):
+            continue
+        try:
+            record.resolve(attribute)
+        except PluginError as error:
+            extra = _missing_extra(plugin, error)
+            if extra:
+                yield found("warning", "targets", f"{error}; {pip_install(extra)} to use it")
+            else:
+                yield found("error", "targets", str(error))
 
 
 def _clashes(plugins: Plugins) -> Iterator[Finding]:
@@ -164,16 +172,21 @@ def _clashes(plugins: Plugins) -> Iterator[Finding]:
     for kind in plugins.kinds:
         for _, group in groupby(plugins.records(kind), key=lambda record: record.name):
             records = list(group)
+            if len(records) == 1:
+                continue
             message = plugins.clash(records)
-            blocks = isinstance(records[0], ConfigSection | BehaviorSection)  # which a file cannot name in full
-            for record in records if len(records) > 1 else ():
+            # A file can write DIST/NAME for other records, but not for blocks.
+            blocks = isinstance(records[0], ConfigSection | BehaviorSection)
+            for record in records:
                 if record.plugin is not None:
                     yield Finding(record.plugin.label, "error" if blocks else "warning", "clash", message)
     stores = plugins.answering("rlcore_write_status")  # every other factory may be answered by several
-    named = ", ".join(each.label for each in stores)
-    advice = "only one can win; turn the others off, or make them wrapper=True"
-    for owner in stores if len(stores) > 1 else ():
-        yield Finding(owner.label, "error", "clash", f"rlcore_write_status is answered by {named} and {advice}")
+    if len(stores) > 1:
+        labels = ", ".join(store.label for store in stores)
+        advice = "only one can win; turn the others off, or make them wrapper=True"
+        message = f"rlcore_write_status is answered by {labels} and {advice}"
+        for store in stores:
+            yield Finding(store.label, "error", "clash", message)
 
 
 def _missing_extra(plugin: Plugin, error: PluginError) -> str:
@@ -208,14 +221,15 @@ def import_alone(module: str, heavy: Collection[str] = HEAVY) -> Imported:
             timeout=IMPORT_SECONDS,
         )
     except subprocess.TimeoutExpired as expired:
+        problem = f"it does not return within {IMPORT_SECONDS:g} s"
         if expired.stdout:  # printed after the import
-            return Imported(
-                error=f"the process does not end within {IMPORT_SECONDS:g} s: a thread or exit handler hangs"
-            )
-        return Imported(error=f"it does not return within {IMPORT_SECONDS:g} s")
+            problem = f"the process does not end within {IMPORT_SECONDS:g} s: a thread or exit handler hangs"
+        return Imported(error=problem)
     if probe.returncode:
-        return Imported(error=(probe.stderr.strip().splitlines() or [f"exit code {probe.returncode}"])[-1])
-    measured = json.loads(probe.stdout.splitlines()[-1])
+        lines = probe.stderr.strip().splitlines()
+        return Imported(error=lines[-1] if lines else f"exit code {probe.returncode}")
+    last_line = probe.stdout.splitlines()[-1]  # the module may print too
+    measured = json.loads(last_line)
     return Imported(measured["seconds"], tuple(measured["heavy"]))
 
 
@@ -229,7 +243,8 @@ def _import_cost(plugin: Plugin) -> Iterator[Finding]:
         message = f"{module} imports {', '.join(imported.heavy)} at every start of rlcore; {advice}"
         yield Finding(plugin.label, "error" if "torch" in imported.heavy else "warning", "light", message)
     elif imported.seconds > SLOW_IMPORT_SECONDS:
-        took, limit = (f"{seconds * 1000:.0f} ms" for seconds in (imported.seconds, SLOW_IMPORT_SECONDS))
+        took = f"{imported.seconds * 1000:.0f} ms"
+        limit = f"{SLOW_IMPORT_SECONDS * 1000:.0f} ms"
         yield Finding(plugin.label, "warning", "fast", f"{module} takes {took} to import (over {limit})")
 
 
@@ -239,38 +254,48 @@ def _private_imports(plugin: Plugin, others: Collection[str]) -> Iterator[str]:
     ``others`` are the packages beside ``rlcore`` whose names are looked at. The code is read, not run: the package of
     the plugin's module, or its file. rlcore's own plugins are held to the same rule by its tests.
     """
-    origin = sys.modules.get(plugin.module.partition(":")[0])
-    file = Path(getattr(origin, "__file__", None) or plugin.module)
+    module = plugin.module.partition(":")[0]
+    file = Path(getattr(sys.modules.get(module), "__file__", None) or plugin.module)
     if plugin.essential or not file.is_file():
         return
-    alone = "." not in plugin.module.partition(":")[0] and file.name != "__init__.py"
-    for source in [file] if alone or not plugin.distribution else sorted(file.parent.rglob("*.py")):
-        try:
-            tree = ast.parse(source.read_text(encoding="utf-8"))
-        except (OSError, SyntaxError, ValueError):
-            continue
-        for node in ast.walk(tree):
-            names: list[str] = []
-            if not isinstance(node, ast.Import | ast.ImportFrom):
-                continue
-            if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
-            elif isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            for name in names:
-                package = name.partition(".")[0]
-                if package in ("rlcore", *others) and not _is_public(name):
-                    yield (
-                        f"{source.name}:{node.lineno} imports {name}, which is not public and may move at any time; "
-                        f"import from {package} what its API reference lists"
-                    )
+    sources = [file]
+    in_package = "." in module or file.name == "__init__.py"
+    if in_package and plugin.distribution:
+        sources = sorted(file.parent.rglob("*.py"))
+    for source in sources:
+        for line, name in _imported_names(source):
+            package = name.partition(".")[0]
+            if package in ("rlcore", *others) and not _is_public(name):
+                yield (
+                    f"{source.name}:{line} imports {name}, which is not public and may move at any time; "
+                    f"import from {package} what its API reference lists"
+                )
 
 
-def _packages_of_others(plugin: Plugin, found: Collection[Plugin]) -> set[str]:
+def _imported_names(source: Path) -> Iterator[tuple[int, str]]:
+    """The dotted names that a file imports, with their lines; relative imports stay in the plugin's package."""
+    try:
+        tree = ast.parse(source.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+
+
+def _packages_of_others(plugin: Plugin, plugins: Collection[Plugin]) -> set[str]:
     """The packages called ``rlcore_NAME`` that plugins of other distributions are in."""
-    packages = {each.module.partition(".")[0] for each in found if each.distribution != plugin.distribution}
-    own = plugin.module.partition(".")[0]
-    return {package for package in packages if package.startswith("rlcore_") and package != own}
+    own_package = plugin.module.partition(".")[0]
+    packages = set()
+    for other in plugins:
+        package = other.module.partition(".")[0]
+        if other.distribution != plugin.distribution and package.startswith("rlcore_"):
+            packages.add(package)
+    return packages - {own_package}
 
 
 def _is_public(name: str) -> bool:
@@ -289,7 +314,8 @@ def _is_public(name: str) -> bool:
         return rest in listed
     names = _listed(module)
     if listed is not None:
-        return package != "rlcore" and _source(module).name == "__init__.py" and last in (names or ())
+        library = _source(module).name == "__init__.py"  # within the package; rlcore has none
+        return package != "rlcore" and library and last in (names or ())
     if names is None or _listed(name) is not None:
         return not any(part.startswith("_") for part in rest.split("."))
     return last in names
@@ -310,7 +336,8 @@ def _listed(module: str) -> Collection[str] | None:
         return None
     for node in tree.body:
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
-            return {str(each.value) for each in ast.walk(node.value) if isinstance(each, ast.Constant)}
+            constants = [part for part in ast.walk(node.value) if isinstance(part, ast.Constant)]
+            return {str(constant.value) for constant in constants}
     return None
 
 
@@ -319,12 +346,14 @@ def _changed_since_installed(plugin: Plugin) -> Path | None:
     import tomllib
 
     distribution = metadata.distribution(plugin.distribution)
-    url = json.loads(distribution.read_text("direct_url.json") or "{}").get("url", "")
-    source = Path(unquote(urlparse(url).path))
+    # https://packaging.python.org/en/latest/specifications/direct-url/: where an editable install has its source
+    direct_url = json.loads(distribution.read_text("direct_url.json") or "{}")
+    path = urlparse(direct_url.get("url", "")).path
+    source = Path(unquote(path))
     try:
         pyproject = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError):
         return None
     written = pyproject.get("project", {}).get("entry-points", {}).get("rlcore", {})
-    present = {each.name: each.value for each in distribution.entry_points if each.group == "rlcore"}
-    return source if written != present else None
+    installed = {point.name: point.value for point in distribution.entry_points if point.group == "rlcore"}
+    return source if written != installed else None

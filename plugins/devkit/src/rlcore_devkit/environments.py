@@ -49,13 +49,13 @@ class ArrayEnvironment:
         self.behaviors: Mapping[str, BehaviorSpec] = {spec.name: spec}
         self.num_envs = spec.slots
         self.episodes: NDArray[np.int64] = np.zeros(spec.slots, np.int64)  # [N]
-        # The values of each environment's open episode and of its next episode; each [N].
-        self.parameters: dict[str, NDArray[np.float64]] = {
-            name: np.full(spec.slots, value, np.float64) for name, value in (parameters or {}).items()
-        }
-        self._next_parameters: dict[str, NDArray[np.float64]] = {
-            name: values.copy() for name, values in self.parameters.items()
-        }
+        # Values of the open episodes and of the next ones; each [N]. An open episode keeps its values when
+        # set_parameters changes them: that is a rule of rlcore.Environment.
+        self.parameters: dict[str, NDArray[np.float64]] = {}
+        self._next_parameters: dict[str, NDArray[np.float64]] = {}
+        for name, value in (parameters or {}).items():
+            self.parameters[name] = np.full(spec.slots, value, np.float64)
+            self._next_parameters[name] = np.full(spec.slots, value, np.float64)
         self._name = spec.name
         self._max_steps = max_steps
         self._steps: NDArray[np.int64] = np.zeros(spec.slots, np.int64)  # [N] in the open episode
@@ -97,6 +97,7 @@ class ArrayEnvironment:
         final: dict[str, Array] | None = None
         final_mask: NDArray[np.bool_] | None = None
         if ended.size:
+            # Before the next episodes begin: afterwards these rows show their first observations.
             final = {name: array[ended] for name, array in self.observe().items()}
             mask = self.action_mask()
             if mask is not None:
@@ -104,16 +105,11 @@ class ArrayEnvironment:
             for env in ended.tolist():
                 self.episodes[env] += 1
                 self._begin(env)
-        batch = AgentBatch(
-            self.observe(),
-            reward.astype(np.float32),
-            terminated,
-            truncated,
-            ended,
-            final,
-            action_mask=self.action_mask(),
-            final_action_mask=final_mask,
-        )
+        observations = self.observe()
+        mask = self.action_mask()
+        batch = AgentBatch(observations, reward.astype(np.float32), terminated, truncated, ended, final)
+        batch.action_mask = mask
+        batch.final_action_mask = final_mask
         return {self._name: batch}
 
     def set_parameters(self, parameters: Parameters) -> None:
@@ -126,7 +122,9 @@ class ArrayEnvironment:
         """Do nothing: nothing is open."""
 
     def _begin(self, env: int) -> None:
-        generator = np.random.default_rng(self._seeds(env, int(self.episodes[env])))
+        # A generator for each episode, so that an episode depends only on its environment and number.
+        seed = self._seeds(env, int(self.episodes[env]))
+        generator = np.random.default_rng(seed)
         self._generators[env] = generator
         self._steps[env] = 0
         for name, values in self._next_parameters.items():
@@ -144,20 +142,27 @@ class SavingEnvironment(ArrayEnvironment):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, as :meth:`rlcore.SavesState.state_dict` says."""
-        return {
+        generators = {}
+        for env, generator in enumerate(self._generators):
+            generators[str(env)] = generator_state(generator)  # keys of a checkpoint are text
+        state: dict[str, Any] = {
             "run_seed": self._seeds.run_seed,
             "first_env": self._seeds.first_env,
             "episodes": self.episodes.copy(),
             "steps": self._steps.copy(),
-            "generators": {str(env): generator_state(g) for env, g in enumerate(self._generators)},
+            "generators": generators,
             "parameters": {name: values.copy() for name, values in self.parameters.items()},
             "next_parameters": {name: values.copy() for name, values in self._next_parameters.items()},
-            **{name: getattr(self, name).copy() for name in self.state},
         }
+        for name in self.state:
+            state[name] = getattr(self, name).copy()
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
         """Continue from ``state``, as :meth:`rlcore.SavesState.load_state_dict` says."""
-        self._seeds = EpisodeSeeds(int(state["run_seed"]), int(state["first_env"]))
+        run_seed = int(state["run_seed"])
+        first_env = int(state["first_env"])
+        self._seeds = EpisodeSeeds(run_seed, first_env)
         self.episodes = np.array(state["episodes"], np.int64)
         self._steps = np.array(state["steps"], np.int64)
         for env, generator in enumerate(self._generators):
@@ -168,6 +173,11 @@ class SavingEnvironment(ArrayEnvironment):
         for name in self.state:
             getattr(self, name)[...] = state[name]
         return {self._name: self._first_batch()}
+
+
+def _choosing(name: str, observation: ObservationSpec, options: int, num_envs: int) -> BehaviorSpec:
+    """A behavior with one agent in each environment, which chooses one of the options."""
+    return BehaviorSpec(name, (observation,), discrete=(options,), env_index=np.arange(num_envs))
 
 
 class TinyCorridor(SavingEnvironment):
@@ -190,29 +200,30 @@ class TinyCorridor(SavingEnvironment):
         self.position: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
         self.end: NDArray[np.int64] = np.full(num_envs, length - 1)  # [N] last cell of each environment's corridor
         observation = ObservationSpec("position", (length,), np.float32, "one_hot")
-        spec = BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs))
+        spec = _choosing(name, observation, 2, num_envs)
         super().__init__(spec, max_steps, {"length": length, "goal_reward": 1.0})
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
         """Start an episode. Raises ConfigError for a ``length`` that the corridor cannot have."""
         cells = int(self.parameters["length"][env])
         if not 2 <= cells <= self.length:
-            raise ConfigError(
-                f"must be from 2 to {self.length}, the corridor's cells, not {cells}",
-                key=("environment_parameters", "length"),
-            )
+            problem = f"must be from 2 to {self.length}, the corridor's cells, not {cells}"
+            raise ConfigError(problem, key=("environment_parameters", "length"))
         self.end[env] = cells - 1
         self.position[env] = generator.integers(cells - 1)
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
         assert actions.discrete is not None
-        move = np.where(actions.discrete[:, 0] == 1, 1, -1)
+        right = actions.discrete[:, 0] == 1
+        move = np.where(right, 1, -1)
         self.position = np.clip(self.position + move, 0, self.end)
         arrived = self.position == self.end
-        return np.where(arrived, self.parameters["goal_reward"], -0.01), arrived
+        reward = np.where(arrived, self.parameters["goal_reward"], -0.01)
+        return reward, arrived
 
     def observe(self) -> dict[str, Array]:
-        return {"position": np.eye(self.length, dtype=np.float32)[self.position]}
+        indicators = np.eye(self.length, dtype=np.float32)
+        return {"position": indicators[self.position]}
 
     def action_mask(self) -> NDArray[np.bool_] | None:
         if not self.masked:
@@ -242,17 +253,17 @@ class IdentityEnvironment(ArrayEnvironment):
         self._choices: NDArray[np.int64] = np.zeros((num_envs, len(discrete)), np.int64)  # [N, branches]
         self._length = episode_length
         self._branches = np.array(discrete, np.int64)
-        self._offsets = np.cumsum([0, *discrete])[:-1]  # first column of each branch in the indicators
-        observations = []
+        first_columns = np.cumsum([0, *discrete])
+        self._offsets = first_columns[:-1]  # of each branch in the indicators
+        observations: tuple[ObservationSpec, ...] = ()
         if continuous:
-            observations.append(ObservationSpec("reals", (continuous,), np.float32))
+            observations += (ObservationSpec("reals", (continuous,), np.float32),)
         if len(discrete):
-            observations.append(ObservationSpec("choices", (sum(discrete),), np.float32, "one_hot"))
+            observations += (ObservationSpec("choices", (sum(discrete),), np.float32, "one_hot"),)
         bound = np.ones(continuous, np.float32)
         envs = np.arange(num_envs)
-        super().__init__(
-            BehaviorSpec(name, tuple(observations), continuous, tuple(discrete), -bound, bound, env_index=envs)
-        )
+        spec = BehaviorSpec(name, observations, continuous, tuple(discrete), -bound, bound, env_index=envs)
+        super().__init__(spec)
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
         self._draw(env, generator)
@@ -262,24 +273,29 @@ class IdentityEnvironment(ArrayEnvironment):
         self._choices[env] = generator.integers(self._branches)
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
-        scores = []
+        scores = []  # [N, parts] each
         if actions.continuous is not None:
-            scores.append(1.0 - np.square(actions.continuous - self._reals))
+            distance = actions.continuous - self._reals
+            scores.append(1.0 - np.square(distance))
         if actions.discrete is not None:
-            scores.append((actions.discrete == self._choices).astype(np.float32))
+            matches = actions.discrete == self._choices
+            scores.append(matches.astype(np.float32))
         for env, generator in enumerate(self._generators):
             self._draw(env, generator)
-        return np.concatenate(scores, axis=1).mean(axis=1), self._steps + 1 >= self._length
+        reward = np.concatenate(scores, axis=1).mean(axis=1)
+        terminated = self._steps + 1 >= self._length
+        return reward, terminated
 
     def observe(self) -> dict[str, Array]:
-        seen: dict[str, Array] = {}
+        observations: dict[str, Array] = {}
         if self._reals.size:
-            seen["reals"] = self._reals.copy()
+            observations["reals"] = self._reals.copy()
         if self._choices.size:
             indicators = np.zeros((self.num_envs, self._branches.sum()), np.float32)
-            np.put_along_axis(indicators, self._choices + self._offsets, 1.0, axis=1)
-            seen["choices"] = indicators
-        return seen
+            columns = self._choices + self._offsets
+            np.put_along_axis(indicators, columns, 1.0, axis=1)
+            observations["choices"] = indicators
+        return observations
 
 
 class ConstantReward(ArrayEnvironment):
@@ -287,13 +303,16 @@ class ConstantReward(ArrayEnvironment):
 
     def __init__(self, num_envs: int = 2, name: str = "Constant", max_steps: int = 10) -> None:
         observation = ObservationSpec("nothing", (1,), np.float32)
-        super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)), max_steps)
+        spec = _choosing(name, observation, 2, num_envs)
+        super().__init__(spec, max_steps)
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
         """Do nothing: all states are equal."""
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
-        return np.ones(self.num_envs, np.float32), np.zeros(self.num_envs, np.bool_)
+        reward = np.ones(self.num_envs, np.float32)
+        terminated = np.zeros(self.num_envs, np.bool_)
+        return reward, terminated
 
     def observe(self) -> dict[str, Array]:
         return {"nothing": np.ones((self.num_envs, 1), np.float32)}
@@ -315,7 +334,8 @@ class RememberedCue(SavingEnvironment):
     def __init__(self, num_envs: int = 2, name: str = "Cue") -> None:
         self.cue: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
         observation = ObservationSpec("cue", (3,), np.float32)  # the cue, then whether the last action is next
-        super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)))
+        spec = _choosing(name, observation, 2, num_envs)
+        super().__init__(spec)
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
         self.cue[env] = generator.integers(2)
@@ -323,14 +343,15 @@ class RememberedCue(SavingEnvironment):
     def advance(self, actions: Actions) -> tuple[Array, Array]:
         assert actions.discrete is not None
         last = self._steps + 1 >= self.LENGTH
-        return last & (actions.discrete[:, 0] == self.cue), last
+        named = actions.discrete[:, 0] == self.cue
+        return last & named, last
 
     def observe(self) -> dict[str, Array]:
-        seen = np.zeros((self.num_envs, 3), np.float32)
+        columns = np.zeros((self.num_envs, 3), np.float32)
         first = self._steps == 0
-        seen[first, self.cue[first]] = 1.0
-        seen[:, 2] = self._steps == self.LENGTH - 1
-        return {"cue": seen}
+        columns[first, self.cue[first]] = 1.0
+        columns[:, 2] = self._steps == self.LENGTH - 1
+        return {"cue": columns}
 
 
 def tiny_env(num_envs: int = 2, name: str = "Corridor") -> TinyCorridor:
@@ -376,7 +397,8 @@ class ImageIdentity(ArrayEnvironment):
         self._length = episode_length
         self._target: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
         observation = ObservationSpec("camera", (height, width, 3), np.uint8, "image")
-        super().__init__(BehaviorSpec(name, (observation,), discrete=(3,), env_index=np.arange(num_envs)))
+        spec = _choosing(name, observation, 3, num_envs)
+        super().__init__(spec)
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
         self._target[env] = generator.integers(3)
@@ -385,14 +407,16 @@ class ImageIdentity(ArrayEnvironment):
         assert actions.discrete is not None
         reward = actions.discrete[:, 0] == self._target
         for env, generator in enumerate(self._generators):
-            self._target[env] = generator.integers(3)
-        return reward, self._steps + 1 >= self._length
+            self.begin(env, generator)
+        terminated = self._steps + 1 >= self._length
+        return reward, terminated
 
     def observe(self) -> dict[str, Array]:
         [observation] = self.behaviors[self._name].observations
         images = np.zeros((self.num_envs, *observation.shape), np.uint8)
-        for env, target in enumerate(self._target):
-            np.array_split(images[env], 3, axis=1)[target][...] = 255
+        for image, target in zip(images, self._target, strict=True):
+            thirds = np.array_split(image, 3, axis=1)
+            thirds[target][...] = 255
         return {"camera": images}
 
 

@@ -107,7 +107,8 @@ def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         (information / "entry_points.txt").write_text(f"[rlcore]\n{name} = {module}\n", encoding="utf-8")
         lines = ["Metadata-Version: 2.1", f"Name: {distribution}", f"Version: {version}"]
         lines += [f"Requires-Dist: {requirement}" for requirement in requires]
-        lines += [] if contract is None else [f"Keywords: rlcore-plugin-contract-{contract}"]
+        if contract is not None:
+            lines.append(f"Keywords: rlcore-plugin-contract-{contract}")
         (information / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")
         monkeypatch.syspath_prepend(directory)
         importlib.invalidate_caches()
@@ -150,7 +151,8 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunR
     yield run
     sys.path[:] = path
     for name in sys.modules.keys() - modules:
-        if Path(getattr(sys.modules[name], "__file__", None) or "").is_relative_to(tmp_path):
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).is_relative_to(tmp_path):
             del sys.modules[name]
 
 

@@ -28,19 +28,24 @@ def random_observations(behavior: BehaviorSpec, rows: int, generator: np.random.
 
     Some entities are absent, and in the first row all are.
     """
-    drawn: dict[str, NDArray[Any]] = {}
-    for o in behavior.observations:
-        if o.kind == "one_hot":
-            drawn[o.name] = np.eye(o.size, dtype=o.dtype)[generator.integers(o.size, size=rows)]
-        elif o.dtype.kind == "f":
-            drawn[o.name] = generator.uniform(-1.0, 1.0, (rows, *o.shape)).astype(o.dtype)
-        else:
-            drawn[o.name] = generator.integers(0, 10, (rows, *o.shape)).astype(o.dtype)
-        if o.kind == "entities":
-            present = generator.random((rows, o.shape[0])) < 0.5
-            drawn[o.name][~present] = 0
-            drawn[o.name][:1] = 0
-    return drawn
+    return {spec.name: _random_observation(spec, rows, generator) for spec in behavior.observations}
+
+
+def _random_observation(spec: ObservationSpec, rows: int, generator: np.random.Generator) -> NDArray[Any]:
+    shape = (rows, *spec.shape)
+    if spec.kind == "one_hot":
+        options = generator.integers(spec.size, size=rows)
+        return np.eye(spec.size, dtype=spec.dtype)[options]
+    if spec.dtype.kind == "f":
+        values = generator.uniform(-1.0, 1.0, shape).astype(spec.dtype)
+    else:
+        values = generator.integers(0, 10, shape).astype(spec.dtype)
+    if spec.kind == "entities":
+        # Zeros mean that an entity is absent. Without any, attention must not divide by the number of entities.
+        present = generator.random((rows, spec.shape[0])) < 0.5
+        values[~present] = 0
+        values[:1] = 0
+    return values
 
 
 def random_mask(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> NDArray[np.bool_] | None:
@@ -51,8 +56,11 @@ def random_mask(behavior: BehaviorSpec, rows: int, generator: np.random.Generato
     if not behavior.discrete:
         return None
     mask = generator.random((rows, behavior.mask_size)) < 0.5
-    for first, options in zip(np.cumsum((0, *behavior.discrete)), behavior.discrete, strict=False):
-        mask[np.arange(rows), first + generator.integers(options, size=rows)] = True
+    first = 0
+    for options in behavior.discrete:
+        allowed = generator.integers(options, size=rows)
+        mask[np.arange(rows), first + allowed] = True
+        first += options
     return mask
 
 
@@ -75,13 +83,16 @@ def drawn_actions(
     if spec.continuous:
         low = np.where(np.isfinite(spec.low), spec.low, -1.0)
         high = np.where(np.isfinite(spec.high), spec.high, 1.0)
-        actions.continuous = generator.uniform(low, high, (rows, spec.continuous)).astype(np.float32)
+        reals = generator.uniform(low, high, (rows, spec.continuous))
+        actions.continuous = reals.astype(np.float32)
     if spec.discrete:
+        # The option with the largest of independent uniform scores is uniform among those that are allowed.
         scores = generator.random((rows, spec.mask_size))
         if mask is not None:
             scores = np.where(mask, scores, -1.0)
         branches = [branch.argmax(axis=1) for branch in split_branches(spec, scores)]
-        actions.discrete = np.stack(branches, axis=1).astype(np.int64)
+        options = np.stack(branches, axis=1)
+        actions.discrete = options.astype(np.int64)
     return actions
 
 
@@ -93,7 +104,8 @@ def split_branches(spec: BehaviorSpec, options: NDArray[Any]) -> list[NDArray[An
 
 def first_batches(environment: Any, run_seed: int = 1) -> Any:
     """Reset an environment of arrays or tensors to episode 0 of every copy; return the batches by behavior."""
-    return environment.reset(EpisodeSeeds(run_seed), np.zeros(environment.num_envs, np.int64))
+    episodes = np.zeros(environment.num_envs, np.int64)
+    return environment.reset(EpisodeSeeds(run_seed), episodes)
 
 
 def play(environment: Environment, steps: int, run_seed: int = 1) -> Iterator[Batches]:
@@ -121,15 +133,18 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
     ended = len(batch.ended)
     assert set(batch.observations) == {observation.name for observation in spec.observations}
     for observation in spec.observations:
-        _check_observation(observation, batch.observations[observation.name], slots)
+        values = batch.observations[observation.name]
+        _check_observation(observation, values, slots)
         if ended:
             assert batch.final_observations is not None, "an episode ended without its final observation"
-            _check_observation(observation, batch.final_observations[observation.name], ended)
+            final = batch.final_observations[observation.name]
+            _check_observation(observation, final, ended)
     _check_form("reward", batch.reward, np.float32, slots)
     _check_form("terminated", batch.terminated, np.bool_, slots)
     _check_form("truncated", batch.truncated, np.bool_, slots)
     assert not (batch.terminated & batch.truncated).any(), "a row is either terminated or truncated"
-    assert batch.ended.tolist() == np.flatnonzero(batch.terminated | batch.truncated).tolist()
+    ended_rows = np.flatnonzero(batch.terminated | batch.truncated)
+    assert batch.ended.tolist() == ended_rows.tolist()
     if batch.group_reward is not None:
         _check_form("group_reward", batch.group_reward, np.float32, slots)
     if batch.needs_action is not None:
@@ -138,10 +153,11 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
     for name, values in (batch.final_info or {}).items():
         assert isinstance(name, str), f"final_info {name!r}"
         _check_form(f"final_info {name!r}", values, np.float64, ended)
-    assert batch.action_mask is None or batch.final_action_mask is not None or not batch.truncated.any(), (
-        "an episode with action masks was truncated without final_action_mask: it says what is allowed at the final "
-        "observations, whose values trainers need"
-    )
+    if batch.action_mask is not None and batch.truncated.any():
+        assert batch.final_action_mask is not None, (
+            "an episode with action masks was truncated without final_action_mask: it says what is allowed at the "
+            "final observations, whose values trainers need"
+        )
     for mask, rows in ((batch.action_mask, slots), (batch.final_action_mask, ended)):
         if mask is not None:
             _check_form("a mask", mask, np.bool_, rows, spec.mask_size)
@@ -150,14 +166,17 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
 
 
 def _check_form(name: str, array: NDArray[Any], dtype: Any, *shape: int) -> None:
-    found = f"{name} has shape {array.shape} and type {array.dtype}"
-    assert array.shape == shape and array.dtype == dtype, f"{found}, but must have {shape} and {np.dtype(dtype)}"
+    actual = f"{name} has shape {array.shape} and type {array.dtype}"
+    assert array.shape == shape and array.dtype == dtype, f"{actual}, but must have {shape} and {np.dtype(dtype)}"
 
 
 def _check_observation(observation: ObservationSpec, values: NDArray[Any], rows: int) -> None:
-    _check_form(f"observation {observation.name!r}", values, observation.dtype, rows, *observation.shape)
-    allowed = "0 and 1" if observation.kind == "one_hot" else f"its bounds {observation.low} to {observation.high}"
-    assert not outside_bounds(observation, values).any(), f"observation {observation.name!r} is outside {allowed}"
+    name = f"observation {observation.name!r}"
+    _check_form(name, values, observation.dtype, rows, *observation.shape)
+    allowed = f"its bounds {observation.low} to {observation.high}"
+    if observation.kind == "one_hot":
+        allowed = "0 and 1"
+    assert not outside_bounds(observation, values).any(), f"{name} is outside {allowed}"
 
 
 def _check_waiting_agents(batch: AgentBatch, needs_action: NDArray[np.bool_]) -> None:
@@ -187,11 +206,12 @@ RESULTS = (
 
 def of_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int, fields: Sequence[str]) -> dict[str, Any]:
     """Return fields of the agents in the environment ``env``: what they are :data:`SEEN`, or :data:`RESULTS`."""
-    found = {}
+    values = {}
     for name, spec in behaviors.items():
-        own = batches[name].take(np.flatnonzero(spec.env_index == env))
-        found[name] = {field: getattr(own, field) for field in fields}
-    return found
+        rows = np.flatnonzero(spec.env_index == env)
+        batch = batches[name].take(rows)
+        values[name] = {field: getattr(batch, field) for field in fields}
+    return values
 
 
 def random_recording(
@@ -200,22 +220,20 @@ def random_recording(
     """Return random episodes with these numbers of transitions; the last one is truncated, the others terminated."""
     generator = np.random.default_rng(seed)
     transitions = sum(lengths)
-    rows = sum(lengths) + len(lengths)
+    rows = transitions + len(lengths)  # an episode has one more observation than transitions
     terminated, truncated = np.zeros((2, transitions), np.bool_)
-    terminated[np.cumsum(lengths)[:-1] - 1] = True
+    ends = np.cumsum(lengths) - 1
+    terminated[ends[:-1]] = True
     truncated[-1] = True
     mask = random_mask(behavior, rows, generator)
     acted_on = None
-    if mask is not None:  # the rows of a recording in which an action follows: all but the last of each episode
-        acted_on = mask[np.arange(transitions) + np.repeat(np.arange(len(lengths)), lengths)]
+    if mask is not None:
+        # An action follows all rows but the last of each episode.
+        episode = np.repeat(np.arange(len(lengths)), lengths)
+        acted_on = mask[np.arange(transitions) + episode]
     actions = drawn_actions(behavior, transitions, acted_on, generator)
-    return Recording(
-        behavior,
-        random_observations(behavior, rows, generator),
-        actions,
-        generator.normal(size=transitions).astype(np.float32),
-        terminated,
-        truncated,
-        np.array(lengths, np.int64),
-        mask if masked else None,
-    )
+    observations = random_observations(behavior, rows, generator)
+    reward = generator.normal(size=transitions).astype(np.float32)
+    recorded_mask = mask if masked else None
+    episode_lengths = np.array(lengths, np.int64)
+    return Recording(behavior, observations, actions, reward, terminated, truncated, episode_lengths, recorded_mask)

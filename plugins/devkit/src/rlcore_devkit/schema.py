@@ -87,28 +87,37 @@ class _SchemaWriter:
         self.definitions: dict[str, Schema] = {}
 
     def document(self) -> Schema:
-        own_entries = {"type": "object", "description": "What differs from the environment block."}
+        differences = {"type": "object", "description": "What differs from the environment block."}
         self._add(EnvSettings, self._defaults_only("env_settings"))
         self._add(CheckpointSettings, self._defaults_only("checkpoint_settings"))
-        self._add(EvaluationSettings, {"environment": own_entries})
+        self._add(EvaluationSettings, {"environment": differences})
         schema = self._object(RunConfig)
         properties = schema["properties"]
-        for key in ("self_play", "behavioral_cloning"):  # files of ML-Agents have them, as null, without the plugin too
-            absent: Schema = {"type": "null", "description": "Needs a plugin."}
-            self.definitions[BehaviorSettings.__name__]["properties"].setdefault(key, absent)
-        if engine := self._defaults_only("engine_settings"):
-            of_players = {"type": "object", "description": "Of Unity players."}
-            properties["engine_settings"] = of_players | {"properties": engine, "additionalProperties": False}
+        # Files of ML-Agents have these as null, without the plugin too.
+        behavior_keys = self.definitions[BehaviorSettings.__name__]["properties"]
+        for key in ("self_play", "behavioral_cloning"):
+            behavior_keys.setdefault(key, {"type": "null", "description": "Needs a plugin."})
+        engine_keys = self._defaults_only("engine_settings")
+        if engine_keys:
+            properties["engine_settings"] = {
+                "type": "object",
+                "description": "Of Unity players.",
+                "properties": engine_keys,
+                "additionalProperties": False,
+            }
         properties["behaviors"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
+        blocks = properties["export"]
         names: Schema = {"type": "array", "items": self._choice("exporter")}
-        properties["export"] = _described({"anyOf": [properties["export"], names]}, properties["export"]["description"])
+        properties["export"] = _described({"anyOf": [blocks, names]}, blocks["description"])
         for record in self.plugins.records(CommandSpec.kind):
             if isinstance(record, CommandSpec) and record.settings is not None:
+                settings = self._settings(record, "settings")
                 about = f"Of the command rlcore {record.name}; a run does not use it."
-                properties[record.name] = _described(self._settings(record, "settings"), about)
-        listed = [{"required": [key]} for key in ("behaviors", "default_settings", "preset")]
+                properties[record.name] = _described(settings, about)
         title = {"$schema": DIALECT, "title": "rlcore configuration"}
-        return title | schema | {"anyOf": listed, "$defs": self.definitions}
+        # A file without any of these has no behavior to train.
+        required = [{"required": [key]} for key in ("behaviors", "default_settings", "preset")]
+        return title | schema | {"anyOf": required, "$defs": self.definitions}
 
     def _defaults_only(self, block: str) -> dict[str, Schema]:
         """The keys of other programs in a block that may only have their defaults, unless Unity's players are there."""
@@ -116,21 +125,25 @@ class _SchemaWriter:
         for record in self.plugins.records(KeyHints.kind):
             if isinstance(record, KeyHints) and record.accepts is not None:
                 accepted |= record.resolve("accepts").get(block, {})
-        allowed = "const"
+        environments = {record.name for record in self.plugins.records("environment")}
+        keyword = "const"
         about = "Not supported."
-        if block != "checkpoint_settings" and any(each.name == "unity" for each in self.plugins.records("environment")):
-            allowed = "default"
+        if block != "checkpoint_settings" and "unity" in environments:
+            keyword = "default"
             about = "Of Unity's players; with other environments, only the default is allowed."
-        keys: dict[str, Schema] = {key: {allowed: default, "description": about} for key, default in accepted.items()}
+        keys: dict[str, Schema] = {}
+        for key, default in accepted.items():
+            keys[key] = {keyword: default, "description": about}
         if "num_envs" in keys:
-            alias = {"description": "Alias of environment.num_envs."}
-            keys["num_envs"] = self._properties(EnvironmentSettings)["num_envs"] | alias
+            num_envs = self._properties(EnvironmentSettings)["num_envs"]
+            keys["num_envs"] = _described(num_envs, "Alias of environment.num_envs.")
         return keys
 
     def _add(self, cls: type, properties: Mapping[str, Schema]) -> None:
         """Define a class whose blocks have keys in a file that the class lacks, or has otherwise."""
         self._class(cls)
-        self.definitions[_definition_name(cls)]["properties"] |= properties
+        definition = self.definitions[_definition_name(cls)]
+        definition["properties"] |= properties
 
     def _choose(self, cls: type, properties: dict[str, Schema]) -> list[Schema]:
         """Complete the ``properties`` of a class with the records that its blocks name, and return its rules."""
@@ -142,8 +155,8 @@ class _SchemaWriter:
             if choice.by == "key":
                 rules += self._chosen_by_key(cls, properties, key, choice)
             elif choice.by == "name":
-                by_name = {name: self._entry(choice, record) for name, record in self._named(choice.kind)}
-                properties[key] |= {"properties": by_name, "additionalProperties": False}
+                entries = {name: self._entry(choice, record) for name, record in self._named(choice.kind)}
+                properties[key] |= {"properties": entries, "additionalProperties": False}
             else:
                 del properties[key]
                 properties |= self._beside(choice)
@@ -152,48 +165,58 @@ class _SchemaWriter:
     def _chosen_by_key(self, cls: type, properties: dict[str, Schema], key: str, choice: Choice) -> Iterator[Schema]:
         """Restrict the key that names a record, and yield what ``key`` may be for each record."""
         default = FieldInfo.default_of(FieldInfo.fields_of(cls)[choice.key])
-        able = [(name, record) for name, record in self._named(choice.kind) if choice.problem(record) is None]
-        names: list[str | None] = [name for name, _ in able]
+        allowed: dict[str, Schema] = {}
+        for name, record in self._named(choice.kind):
+            if choice.problem(record) is None:
+                allowed[name] = self._allowed(choice, record)
+        names: list[str | None] = list(allowed)
         properties[choice.key]["enum"] = names if default else [*names, None]
         inherits = cls is BehaviorSettings  # its trainer may be that of default_settings, or of a preset
         if inherits:
-            allowed: list[Schema] = []
-            for _, record in able:
-                schema = self._allowed(choice, record)
-                if schema not in allowed:
-                    allowed.append(schema)
+            distinct: list[Schema] = []
+            for schema in allowed.values():
+                if schema not in distinct:
+                    distinct.append(schema)
             missing = {"not": {"required": [choice.key]}}
-            yield {"if": missing, "then": {"properties": {key: {"anyOf": allowed}}}}
-        for name, record in able:
+            yield _rule(missing, key, {"anyOf": distinct})
+        for name, schema in allowed.items():
             condition = _has(choice.key, name, required=inherits or name != default)
-            yield {"if": condition, "then": {"properties": {key: self._allowed(choice, record)}}}
+            yield _rule(condition, key, schema)
 
     def _beside(self, choice: Choice) -> dict[str, Schema]:
         """The blocks of records that stand beside other keys, or their keys alone."""
-        found: dict[str, Schema] = {}
+        keys: dict[str, Schema] = {}
         for record in self.plugins.records(choice.kind):
             if choice.flat:
-                found |= self._properties(record.resolve(choice.attribute))
+                keys |= self._properties(record.resolve(choice.attribute))
                 continue
             block = self._settings(record, choice.attribute)
-            found[record.name] = _described(block if choice.kind == "section" else _or_null(block), record.summary)
-        return found
+            if choice.kind != "section":
+                block = _or_null(block)
+            keys[record.name] = _described(block, record.summary)
+        return keys
 
     def _allowed(self, choice: Choice, record: Record) -> Schema:
         """The settings that a field has if its choice is ``record``."""
         if getattr(record, choice.attribute, None) is not None:
             settings = self._settings(record, choice.attribute)
-            return {"type": "object", "additionalProperties": settings} if choice.each else _or_null(settings)
+            if choice.each:
+                return {"type": "object", "additionalProperties": settings}
+            return _or_null(settings)
         if choice.otherwise is not None:
             return self._type(choice.otherwise)
-        return {"maxProperties": 0} if choice.each else {"type": "null"}
+        if choice.each:
+            return {"maxProperties": 0}
+        return {"type": "null"}
 
     def _entry(self, choice: Choice, record: Record) -> Schema:
         """The block of a record that is called by its name."""
         settings: Schema = {"type": "object", "additionalProperties": False}
         if getattr(record, choice.attribute) is not None:
             settings = self._settings(record, choice.attribute)
-        return _described({"anyOf": [settings, {"const": False}]} if choice.switch else settings, record.summary)
+        if choice.switch:
+            settings = {"anyOf": [settings, {"const": False}]}
+        return _described(settings, record.summary)
 
     def _parameter(self) -> Schema:
         """A number, a sampler, ML-Agents' list of lessons, or the settings of a curriculum according to its type."""
@@ -206,36 +229,44 @@ class _SchemaWriter:
                 lessons = definition["properties"].get("lessons", lessons)
         sampler: Schema = {"sampler_type": {"type": "string"}, "sampler_parameters": {"type": "object"}}
         lessons_or_curriculum: Schema = {"curriculum": {"anyOf": [lessons, curriculum]}}
-        shapes = [_object_of(sampler, "sampler_type"), _object_of(lessons_or_curriculum, "curriculum")]
-        return {"anyOf": [{"type": "number"}, *shapes]}
+        forms = [
+            {"type": "number"},
+            _object_of(sampler, "sampler_type"),
+            _object_of(lessons_or_curriculum, "curriculum"),
+        ]
+        return {"anyOf": forms}
 
     def _typed_block(self, base: Any, named: str | None = None) -> Schema:
         """A block that names its record itself. ``named``: the record of a block without the key."""
         choice = Choice.of(base)
         assert choice is not None
-        kind = choice.kind
         key = choice.key
         default = named or FieldInfo.default_of(getattr(attrs.fields(base), key))
-        rules = [
-            {"if": _has(key, name, required=name != default), "then": self._block(base, choice, record)}
-            for name, record in self._named(kind)
-        ]
-        schema: Schema = {"type": "object", "properties": {key: self._choice(kind)}}
-        return schema | ({"allOf": rules} if rules else {})
+        schema: Schema = {"type": "object", "properties": {key: self._choice(choice.kind)}}
+        rules: list[Schema] = []
+        for name, record in self._named(choice.kind):
+            condition = _has(key, name, required=name != default)
+            rules.append({"if": condition, "then": self._block(base, choice, record)})
+        if rules:
+            schema["allOf"] = rules
+        return schema
 
     def _block(self, base: type, choice: Choice, record: Record) -> Schema:
         """The block of a record: of its own class, or of ``base`` if it names none."""
-        own = getattr(record, choice.attribute) is not None
-        return self._settings(record, choice.attribute) if own else self._class(base)
+        if getattr(record, choice.attribute) is None:
+            return self._class(base)
+        return self._settings(record, choice.attribute)
 
     def _typed_blocks(self, base: Any) -> Schema:
         """A mapping of blocks that name their records: a block is named after its record, or names one."""
         choice = Choice.of(base)
-        names = [name for name, _ in self._named(choice.kind)] if choice else []
+        names = self._choice(choice.kind)["enum"] if choice else []
+        other = self._typed_block(base)
+        other["required"] = ["type"]
         return {
             "type": "object",
             "properties": {name: self._typed_block(base, name) for name in names},
-            "additionalProperties": {**self._typed_block(base), "required": ["type"]},
+            "additionalProperties": other,
         }
 
     def _named(self, kind: str) -> Iterator[tuple[str, Record]]:
@@ -261,16 +292,22 @@ class _SchemaWriter:
         return {"$ref": f"#/$defs/{name}"}
 
     def _object(self, cls: type) -> Schema:
-        required = [key for key, attribute in FieldInfo.fields_of(cls).items() if attribute.default is attrs.NOTHING]
+        fields = FieldInfo.fields_of(cls)
+        required = [key for key, attribute in fields.items() if attribute.default is attrs.NOTHING]
         properties = self._properties(cls)
         rules = self._choose(cls, properties)
+        docstring = (cls.__doc__ or "").strip()
         schema: Schema = {
             "type": "object",
-            "description": (cls.__doc__ or "").strip().partition("\n\n")[0],
+            "description": docstring.partition("\n\n")[0],
             "properties": properties,
             "additionalProperties": False,
         }
-        return schema | ({"required": required} if required else {}) | ({"allOf": rules} if rules else {})
+        if required:
+            schema["required"] = required
+        if rules:
+            schema["allOf"] = rules
+        return schema
 
     def _properties(self, cls: type) -> dict[str, Schema]:
         kinds = FieldInfo.types_of(cls)
@@ -284,13 +321,17 @@ class _SchemaWriter:
         limits = _limits(info)
         choices = info.choices if info.record is None else self._choice(info.record)["enum"]
         if choices is not None:
+            limits["enum"] = list(choices)
             # Beside "anyOf", an enum restricts further, so null must be in it if the field allows null.
-            limits["enum"] = [*choices, *([None] if type(None) in typing.get_args(kind) else [])]
+            if type(None) in typing.get_args(kind):
+                limits["enum"].append(None)
         if limits:
+            # The limits of a field with a list are those of its items.
             lists = [member for member in (schema, *schema.get("anyOf", ())) if "items" in member]
             for member in lists:
                 member["items"] |= limits
-            schema |= {} if lists else limits
+            if not lists:
+                schema |= limits
         if info.secret:
             schema["writeOnly"] = True
         elif default is not attrs.NOTHING and not attrs.has(type(default)):
@@ -331,8 +372,15 @@ def _limits(info: FieldInfo) -> Schema:
     return {keyword: limit for keyword, limit in limits.items() if limit is not None}
 
 
+def _rule(condition: Schema, key: str, schema: Schema) -> Schema:
+    """Where ``condition`` holds, ``key`` is as ``schema`` says."""
+    return {"if": condition, "then": {"properties": {key: schema}}}
+
+
 def _described(schema: Schema, description: str) -> Schema:
-    return {**schema, "description": description} if description else schema
+    if not description:
+        return schema
+    return {**schema, "description": description}
 
 
 def _object_of(properties: Mapping[str, Schema], required: str) -> Schema:
@@ -345,8 +393,14 @@ def _or_null(schema: Schema) -> Schema:
 
 def _has(key: str, value: str, required: bool = True) -> Schema:
     """``key`` has this value; unless it is ``required``, it may be missing."""
-    return {"properties": {key: {"const": value}}} | ({"required": [key]} if required else {})
+    condition: Schema = {"properties": {key: {"const": value}}}
+    if required:
+        condition["required"] = [key]
+    return condition
 
 
 def _definition_name(cls: type) -> str:
-    return cls.__name__ if cls.__module__.startswith("rlcore.") else f"{cls.__module__}.{cls.__qualname__}"
+    # Classes of plugins may have the same name, so theirs name the module too.
+    if cls.__module__.startswith("rlcore."):
+        return cls.__name__
+    return f"{cls.__module__}.{cls.__qualname__}"

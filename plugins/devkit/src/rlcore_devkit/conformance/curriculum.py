@@ -73,99 +73,117 @@ class CurriculumConformance(RecordRules):
     def make(self, seed: int = 1, **settings: Any) -> Curriculum:
         """Create the curriculum with a run seed; ``settings`` override those of ``blocks``."""
         plugins = self.plugins()
-        built = {name: self.block(**{**block, **settings}) for name, block in self.blocks.items()}
-        config = self._config(built, self.behavior)
+        blocks = self._checked_blocks(**settings)
+        config = self._config(blocks, self.behavior)
         assert self._problems(config, plugins) == []
         run = RunContext(config, plugins, self.directory, seed, self.num_envs)
-        made = plugins.create(self.record(plugins), settings=built, run=run)
-        return made.curriculum if isinstance(made, CheckedCurriculum) else made
+        curriculum: Curriculum = plugins.create(self.record(plugins), settings=blocks, run=run)
+        if isinstance(curriculum, CheckedCurriculum):
+            # Its checks would hide what Shielded asserts.
+            return curriculum.curriculum
+        return curriculum
+
+    def _checked_blocks(self, **settings: Any) -> dict[str, Any]:
+        return {name: self.block(**{**block, **settings}) for name, block in self.blocks.items()}
 
     def _config(self, blocks: Mapping[str, Any], *behaviors: str) -> RunConfig:
-        return RunConfig(
-            behaviors={name: BehaviorSettings(max_steps=self.max_steps) for name in behaviors},
-            environment_parameters={name: EnvironmentParameter(curriculum=block) for name, block in blocks.items()},
-        )
+        learning = {name: BehaviorSettings(max_steps=self.max_steps) for name in behaviors}
+        parameters = {name: EnvironmentParameter(curriculum=block) for name, block in blocks.items()}
+        return RunConfig(behaviors=learning, environment_parameters=parameters)
 
     @staticmethod
     def _problems(config: RunConfig, plugins: Plugins) -> list[Any]:
-        checks = {
-            name: getattr(parameter.curriculum, "problems", None)
-            for name, parameter in config.environment_parameters.items()
-        }
-        return [(name, each) for name, check in checks.items() if check for each in check(config, plugins)]
+        problems: list[Any] = []
+        for name, parameter in config.environment_parameters.items():
+            check = getattr(parameter.curriculum, "problems", None)
+            if check:
+                problems += [(name, problem) for problem in check(config, plugins)]
+        return problems
 
     def _behaviors(self) -> tuple[str, ...]:
         """Return two behaviors if these blocks name a behavior, else one."""
-        plugins = self.plugins()
         both = (self.behavior, f"Not{self.behavior}")
-        built = {name: self.block(**block) for name, block in self.blocks.items()}
-        return both if not self._problems(self._config(built, *both), plugins) else both[:1]
+        config = self._config(self._checked_blocks(), *both)
+        if self._problems(config, self.plugins()):
+            return both[:1]
+        return both
 
     # ------------------------------------------------------------ rules
 
     def test_has_the_parameters_it_was_given(self) -> None:
-        made = self.make()
-        assert isinstance(made, Curriculum)
-        assert tuple(made.parameters) == tuple(self.blocks)
+        curriculum = self.make()
+        assert isinstance(curriculum, Curriculum)
+        assert tuple(curriculum.parameters) == tuple(self.blocks)
 
     def test_draws_are_finite_and_one_for_each_episode(self) -> None:
-        made = self.make()
+        curriculum = self.make()
+        shape = (self.num_envs, len(self.blocks))
         for numbers in (np.arange(self.num_envs), np.full(self.num_envs, 100)):
             env_index = read_only(np.arange(self.num_envs))
             episodes = read_only(numbers)
-            drawn = made.draw(env_index, episodes)
-            shape = (self.num_envs, len(self.blocks))
-            assert drawn.values.shape == drawn.draw_id.shape == shape
-            assert np.isfinite(drawn.values).all() and np.issubdtype(drawn.draw_id.dtype, np.integer)
-            target = made.draw_target(env_index, episodes)
-            assert target.shape == shape and np.isfinite(target).all()
-            assert np.issubdtype(drawn.values.dtype, np.floating) and np.issubdtype(target.dtype, np.floating)
+            drawn = curriculum.draw(env_index, episodes)
+            target = curriculum.draw_target(env_index, episodes)
+            for values in (drawn.values, target):
+                assert values.shape == shape
+                assert np.isfinite(values).all()
+                assert np.issubdtype(values.dtype, np.floating)
+            assert drawn.draw_id.shape == shape
+            assert np.issubdtype(drawn.draw_id.dtype, np.integer)
 
     def test_a_draw_depends_on_copy_and_episode_and_not_on_what_else_is_asked(self) -> None:
-        made = Game(self.make(), self).play(30).curriculum
+        curriculum = Game(self.make(), self).play(30).curriculum
         env_index = np.arange(self.num_envs)
         episodes = 7 + env_index
-        whole = made.draw(env_index, episodes)
-        target = made.draw_target(env_index, episodes)
+        together = curriculum.draw(env_index, episodes)
+        target = curriculum.draw_target(env_index, episodes)
         for env in reversed(env_index):
-            one = slice(env, env + 1)
-            drawn = made.draw(env_index[one], episodes[one])
-            np.testing.assert_array_equal(drawn.values, whole.values[one])
-            np.testing.assert_array_equal(drawn.draw_id, whole.draw_id[one])
-            np.testing.assert_array_equal(made.draw_target(env_index[one], episodes[one]), target[one])
+            row = slice(env, env + 1)
+            arguments = (env_index[row], episodes[row])
+            drawn = curriculum.draw(*arguments)
+            np.testing.assert_array_equal(drawn.values, together.values[row])
+            np.testing.assert_array_equal(drawn.draw_id, together.draw_id[row])
+            np.testing.assert_array_equal(curriculum.draw_target(*arguments), target[row])
 
     def test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for(self) -> None:
-        forth = self.make()
-        back = self.make()
         numbers = [1, *range(BLOCK - 3, BLOCK + 3), 2 * BLOCK]
-        drawn = {number: self._drawn(forth, number) for number in numbers}
-        assert {number: self._drawn(back, number) for number in reversed(numbers)} == drawn
+        ascending = self._drawn(self.make(), numbers)
+        descending = self._drawn(self.make(), numbers[::-1])
+        assert ascending == descending[::-1]
 
-    def _drawn(self, made: Curriculum, number: int) -> Any:
+    def _drawn(self, curriculum: Curriculum, numbers: list[int]) -> list[Any]:
+        """Return the values, ids and targets of these episodes of the last environment, asked for one by one."""
         env_index = np.array([self.num_envs - 1])
-        episodes = np.array([number])
-        drawn = made.draw(env_index, episodes)
-        return drawn.values.tolist(), drawn.draw_id.tolist(), made.draw_target(env_index, episodes).tolist()
+        draws: list[Any] = []
+        for number in numbers:
+            episodes = np.array([number])
+            drawn = curriculum.draw(env_index, episodes)
+            target = curriculum.draw_target(env_index, episodes)
+            draws.append((drawn.values.tolist(), drawn.draw_id.tolist(), target.tolist()))
+        return draws
 
     def test_drawing_changes_nothing(self) -> None:
         game = Game(self.make(), self).play(30)
         other = Game(self.make(), self).play(30)
+        env_index = np.arange(self.num_envs)
         for episode in (3, 200, 5):
-            numbers = np.full(self.num_envs, episode)
-            game.curriculum.draw(np.arange(self.num_envs), numbers)
-            game.curriculum.draw_target(np.arange(self.num_envs), numbers)
+            episodes = np.full(self.num_envs, episode)
+            game.curriculum.draw(env_index, episodes)
+            game.curriculum.draw_target(env_index, episodes)
         assert game.play(30).history == other.play(30).history
 
     def test_draws_stay_equal_until_redraw(self) -> None:
         """The values of the next episode are drawn when an episode starts, and again when ``redraw`` is set."""
         game = Game(self.make(), self)
+        env_index = np.arange(self.num_envs)
         for _ in range(80):
             game.play(1)
-            drawn = game.curriculum.draw(np.arange(self.num_envs), game.environment.episodes + 1)
+            drawn = game.curriculum.draw(env_index, game.environment.episodes + 1)
             assert drawn.values.tolist() == game.staged, "draw returns other values now, but advance did not set redraw"
 
     def test_equal_runs_draw_the_same(self) -> None:
-        assert Game(self.make(), self).play(80).history == Game(self.make(), self).play(80).history
+        one = Game(self.make(), self).play(80)
+        other = Game(self.make(), self).play(80)
+        assert one.history == other.history
 
     def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
         for played in (0, 1, 17, 60):
@@ -180,39 +198,47 @@ class CurriculumConformance(RecordRules):
     def _resume_after(self, played: int, game: Game) -> None:
         game.play(played)
         path = save_checkpoint(self.directory, game.steps + 1, {"curricula": game.run.state_dict()})
-        other = game.resumed(self.make(), load_checkpoint(path)["curricula"])
-        assert game.play(60).history == other.play(60).history
-        assert game.run.stats() == other.run.stats()
-        assert game.run.status() == other.run.status()
+        state = load_checkpoint(path)["curricula"]
+        resumed = game.resumed(self.make(), state)
+        assert game.play(60).history == resumed.play(60).history
+        assert game.run.stats() == resumed.run.stats()
+        assert game.run.status() == resumed.run.status()
 
     def test_the_status_is_json_and_the_statistics_are_finite(self) -> None:
-        for run in (Game(self.make(), self).run, Game(self.make(), self).play(30).run):
-            assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in run.stats().items())
-            status = json.loads(json.dumps(run.status(), allow_nan=False))
-            assert sorted(status) == sorted(self.blocks)
+        for steps in (0, 30):
+            run = Game(self.make(), self).play(steps).run
+            for tag, value in run.stats().items():
+                assert isinstance(tag, str)
+                assert np.isfinite(value)
+            text = json.dumps(run.status(), allow_nan=False)
+            assert sorted(json.loads(text)) == sorted(self.blocks)
 
     def test_a_status_without_its_sections_is_accepted(self) -> None:
-        made = self.make()
-        other = self.make()
-        made.load_status({"metadata": {}, self.behavior: {"checkpoints": []}})
-        assert Game(made, self).play(30).history == Game(other, self).play(30).history
+        restored = self.make()
+        fresh = self.make()
+        restored.load_status({"metadata": {}, self.behavior: {"checkpoints": []}})
+        history = Game(restored, self).play(30).history
+        assert history == Game(fresh, self).play(30).history
 
     def test_a_status_that_makes_no_sense_changes_nothing(self) -> None:
         """Either RunStateError refuses the status, or nothing changes."""
         expected = Game(self.make(), self).play(30).history
         names = list(self.blocks)
-        made = self.make()
+        first = names[0]
+        last = names[-1]
+        curriculum = self.make()
         for nonsense in NONSENSE:
-            wrong = {names[-1]: {"lesson_num": nonsense}}
-            refused = self._refuses(made, wrong)
-            self._refuses(made, {names[-1]: nonsense})
-            if refused and len(names) > 1:
-                assert self._refuses(made, {names[0]: {"lesson_num": 1}} | wrong)
-        assert Game(made, self).play(30).history == expected
+            wrong = {last: {"lesson_num": nonsense}}
+            refused = self._refuses(curriculum, wrong)
+            self._refuses(curriculum, {last: nonsense})
+            if refused and first != last:
+                # The section of the first parameter is valid, and must not be loaded alone.
+                assert self._refuses(curriculum, {first: {"lesson_num": 1}} | wrong)
+        assert Game(curriculum, self).play(30).history == expected
 
-    def _refuses(self, made: Curriculum, sections: Mapping[str, Any]) -> bool:
+    def _refuses(self, curriculum: Curriculum, sections: Mapping[str, Any]) -> bool:
         try:
-            made.load_status(sections)
+            curriculum.load_status(sections)
         except RunStateError:
             return True
         return False
@@ -246,18 +272,23 @@ class Shielded:
         changes = self.curriculum.advance(steps)
         assert isinstance(changes, Changes), "advance must return Changes; NO_CHANGES if there are none"
         assert isinstance(changes.lessons, tuple)
-        assert type(changes.redraw) is bool and type(changes.reset) is bool
+        assert type(changes.redraw) is bool
+        assert type(changes.reset) is bool
         for change in changes.lessons:
-            assert isinstance(change, LessonChange) and change.parameter in self.curriculum.parameters
-            for number, name in ((change.lesson, change.name), (change.previous, change.previous_name)):
+            assert isinstance(change, LessonChange)
+            assert change.parameter in self.curriculum.parameters
+            for number in (change.lesson, change.previous):
                 assert isinstance(number, int) and number >= 0, f"{change}: lessons are counted from 0"
+            for name in (change.name, change.previous_name):
                 assert isinstance(name, str), f"{change}: the names of lessons are text"
         return changes
 
     def stats(self) -> Mapping[str, float]:
         stats = self.curriculum.stats()
-        assert isinstance(stats, Mapping) and all(isinstance(tag, str) for tag in stats)
-        assert all(isinstance(value, Real) for value in stats.values())
+        assert isinstance(stats, Mapping)
+        for tag, value in stats.items():
+            assert isinstance(tag, str)
+            assert isinstance(value, Real)
         return stats
 
     def status(self) -> Mapping[str, Mapping[str, Any]]:
@@ -280,11 +311,11 @@ class Environments:
     def __init__(self, num_envs: int) -> None:
         self.num_envs = num_envs
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)
-        self.episodes[0] = BLOCK - 6
-        self.told: Mapping[str, NDArray[np.float64]] = {}
+        self.episodes[0] = BLOCK - 6  # a game passes the end of the first block of random numbers
+        self.parameters: Mapping[str, NDArray[np.float64]] = {}
 
     def set_parameters(self, parameters: Mapping[str, NDArray[np.float64]]) -> None:
-        self.told = parameters
+        self.parameters = parameters
 
 
 class Game:
@@ -305,17 +336,13 @@ class Game:
         self.changes: list[LessonChange] = []
         self.environment: Any = Environments(rules.num_envs)
         env_index = np.repeat(np.arange(rules.num_envs), agents)
-        self.behaviors: dict[str, Any] = {
-            name: SimpleNamespace(
-                name=name,
-                steps=0,
-                learning=True,
-                episodes=EpisodeStatistics(len(env_index)),
-                batch=None,
-                spec=SimpleNamespace(slots=len(env_index), env_index=env_index),
-            )
-            for name in behaviors or (rules.behavior,)
-        }
+        slots = len(env_index)
+        self.behaviors: dict[str, Any] = {}
+        for name in behaviors or (rules.behavior,):
+            spec = SimpleNamespace(slots=slots, env_index=env_index)
+            episodes = EpisodeStatistics(slots)
+            behavior = SimpleNamespace(name=name, steps=0, learning=True, episodes=episodes, batch=None, spec=spec)
+            self.behaviors[name] = behavior
         self._ask(curriculum)
         self._begin(self.environment.episodes.copy())
 
@@ -323,7 +350,8 @@ class Game:
         """Return a game that continues this one with ``state`` in another curriculum."""
         other = shallow_copy(self)
         for name in ("random", "history", "changes", "environment", "behaviors"):
-            setattr(other, name, deepcopy(getattr(self, name)))
+            value = getattr(self, name)
+            setattr(other, name, deepcopy(value))
         other._ask(curriculum)
         other.run.load_state_dict(state)
         other.run.resume()
@@ -332,9 +360,8 @@ class Game:
     def _ask(self, curriculum: Curriculum) -> None:
         self.curriculum = curriculum
         shielded: Any = Shielded(curriculum)
-        self.run = TrainingCurricula(
-            {self.rules.curriculum: shielded}, self.environment, self.behaviors, self.changes.append
-        )
+        curricula = {self.rules.curriculum: shielded}
+        self.run = TrainingCurricula(curricula, self.environment, self.behaviors, self.changes.append)
 
     def _begin(self, episodes: NDArray[np.int64]) -> None:
         self.run.before_reset(episodes)
@@ -342,14 +369,16 @@ class Game:
         self.run.after_reset(episodes)
         for behavior in self.behaviors.values():
             none = np.zeros(behavior.spec.slots, np.bool_)
-            behavior.batch = AgentBatch({}, np.zeros(behavior.spec.slots, np.float32), none, none)
+            reward = np.zeros(behavior.spec.slots, np.float32)
+            behavior.batch = AgentBatch({}, reward, none, none)
             behavior.episodes.begin(behavior.batch)
 
     @property
     def staged(self) -> list[list[float]]:
         """Return the values of the next episode of each environment, [N, P]."""
-        told = self.environment.told
-        return np.column_stack([told[name] for name in self.rules.blocks]).tolist()  # type: ignore[no-any-return]
+        parameters = self.environment.parameters
+        columns = [parameters[name] for name in self.rules.blocks]
+        return np.column_stack(columns).tolist()  # type: ignore[no-any-return]
 
     def play(self, steps: int) -> Game:
         for _ in range(steps):
@@ -358,23 +387,33 @@ class Game:
 
     def _step(self) -> None:
         self.steps += self.rules.num_envs
-        over = self.random.random(self.rules.num_envs) < 0.4
+        env_ended = self.random.random(self.rules.num_envs) < 0.4
         for behavior in self.behaviors.values():
             slots = behavior.spec.slots
-            ended = over[behavior.spec.env_index] | (self.random.random(slots) < 0.1 * (self.agents - 1))
-            rewards = np.where(ended, self.random.normal(self.steps / 50, 2.0, slots), 0.0)
-            behavior.batch = AgentBatch({}, rewards.astype(np.float32), ended, np.zeros(slots, np.bool_))
+            ends_before = self.random.random(slots) < 0.1 * (self.agents - 1)  # only where an environment has several
+            ended = env_ended[behavior.spec.env_index] | ends_before
+            # Returns rise with the steps, so that curricula with thresholds change lessons.
+            returns = self.random.normal(self.steps / 50, 2.0, slots)
+            rewards = np.where(ended, returns, 0.0)
+            truncated = np.zeros(slots, np.bool_)
+            behavior.batch = AgentBatch({}, rewards.astype(np.float32), ended, truncated)
             if self.agents > 1:
-                behavior.batch.group_reward = self.random.normal(size=slots).astype(np.float32)
+                shared = self.random.normal(size=slots)
+                behavior.batch.group_reward = shared.astype(np.float32)
             finished = behavior.episodes.record(behavior.batch)
             if finished is not None:
                 self.run.episodes_finished(behavior, finished)
             behavior.steps += slots
-        self.environment.episodes[over] += 1
+        self.environment.episodes[env_ended] += 1
         if self.run.after_step():
             self._begin(self.environment.episodes + 1)
         if self.steps % (8 * self.rules.num_envs) == 0:
-            for name in self.behaviors:
-                self.run.stats()
-                self.run.summarised(name, {Tag.CUMULATIVE_REWARD: StatSummary.of(self.random.normal(size=3).tolist())})
+            self._summarise()
         self.history.append((self.steps, list(self.changes), self.staged))
+
+    def _summarise(self) -> None:
+        for name in self.behaviors:
+            self.run.stats()
+            rewards = self.random.normal(size=3).tolist()
+            summary = {Tag.CUMULATIVE_REWARD: StatSummary.of(rewards)}
+            self.run.summarised(name, summary)

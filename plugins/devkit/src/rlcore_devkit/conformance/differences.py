@@ -28,7 +28,7 @@ from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.conformance.ranks import in_ranks
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.script import Script, ScriptedSlots, play_script
-from rlcore_devkit.conformance.states import assert_equal, copied
+from rlcore_devkit.conformance.states import assert_equal
 
 UPDATES = 2  # the second one learns from values that are not those of the first weights, which may be 0
 STEPS_LEARNING = 8  # at least, after the first update: a trainer that learns in every step draws from all that it has
@@ -79,13 +79,14 @@ class Learned:
 
     def differs(self, other: Learned, share: float = SAME) -> bool:
         """Whether an array differs by more than this ``share`` of what learning changed."""
-        moved = {name: np.abs(after - self.before[name]).max(initial=0.0) for name, after in self.after.items()}
+        moved = {name: largest_difference(after, self.before[name]) for name, after in self.after.items()}
         # Gradients that are 0 but for rounding move a few arrays, such as the bias of keys in an attention.
         least = SAME * max(moved.values(), default=0.0)
-        return any(
-            np.abs(after - other.after[name]).max(initial=0.0) > share * max(moved[name], least)
-            for name, after in self.after.items()
-        )
+        for name, after in self.after.items():
+            allowed = share * max(moved[name], least)
+            if largest_difference(after, other.after[name]) > allowed:
+                return True
+        return False
 
 
 class TrainerDifferences(Rules):
@@ -127,7 +128,8 @@ class TrainerDifferences(Rules):
 
     def test_the_final_observation_of_a_truncated_episode_counts(self) -> None:
         script, learned = self._played("alone")
-        assert learned.differs(self._again("alone", script.with_swapped("finals", script.truncated))), (
+        changed = script.with_swapped("finals", script.truncated)
+        assert learned.differs(self._again("alone", changed)), (
             "final_observations of truncated episodes have no effect: the row of `observations` already shows the next "
             "episode there"
         )
@@ -135,8 +137,9 @@ class TrainerDifferences(Rules):
     def test_an_episode_that_begin_cuts_bootstraps_from_its_last_observation(self) -> None:
         script, learned = self._played("alone")
         assert learned.cuts.any(), "the trainer completes a rollout in nearly every step; choose larger hyperparameters"
-        cut = np.repeat(learned.cuts[:, None], script.reward.shape[1], axis=1)
-        assert learned.differs(self._again("alone", script.with_swapped("observations", cut))), (
+        cut = np.broadcast_to(learned.cuts[:, None], script.reward.shape)
+        changed = script.with_swapped("observations", cut)
+        assert learned.differs(self._again("alone", changed)), (
             "the last observations before `begin` have no effect: begin() cuts open episodes, which bootstrap from "
             "them as if truncated"
         )
@@ -145,7 +148,8 @@ class TrainerDifferences(Rules):
         """The open transition of a lost environment is dropped; ``aborted`` marks it."""
         script, learned = self._played("alone")
         reward = np.where(script.aborted, np.float32(50.0), script.reward)
-        assert not learned.differs(self._again("alone", attrs.evolve(script, reward=reward))), (
+        changed = attrs.evolve(script, reward=reward)
+        assert not learned.differs(self._again("alone", changed)), (
             "rows of `aborted` are learned from: their open transition is dropped"
         )
 
@@ -165,13 +169,13 @@ class TrainerDifferences(Rules):
         script, learned = self._played(case)
         signals = _signals(case)
         signals[reward][key] = value
-        assert learned.differs(self._again(case, script, signals=signals)), (
-            f"{key} of the reward provider {reward!r} has no effect"
-        )
+        changed = self._again(case, script, signals=signals)
+        assert learned.differs(changed), f"{key} of the reward provider {reward!r} has no effect"
 
     def test_the_value_of_a_reward_that_ignores_ends_continues_after_them(self) -> None:
         script, learned = self._played("two rewards")
-        assert learned.differs(self._again("two rewards", script, ignore_done=True)), (
+        changed = self._again("two rewards", script, ignore_done=True)
+        assert learned.differs(changed), (
             "ignore_done of a reward provider has no effect: where it is True, the value continues after the end of an "
             "episode"
         )
@@ -181,14 +185,16 @@ class TrainerDifferences(Rules):
     def test_a_batch_may_say_that_all_agents_act(self) -> None:
         """``needs_action`` that is True everywhere means what None means, also for a trainer without turns."""
         script, _ = self._played("alone")
-        self._again("alone", attrs.evolve(script, needs_action=np.ones_like(script.terminated)))
+        everyone = np.ones_like(script.terminated)
+        self._again("alone", attrs.evolve(script, needs_action=everyone))
 
     def test_what_an_agent_sees_while_it_waits_does_not_count(self) -> None:
         if not self.plugins().record(TrainerSpec, self.trainer).turns:
             pytest.skip("declares turns=False: it gets no batch in which an agent waits")
         script, learned = self._played("waiting")
         assert script.needs_action is not None
-        assert not learned.differs(self._again("waiting", script.with_swapped("observations", ~script.needs_action))), (
+        changed = script.with_swapped("observations", ~script.needs_action)
+        assert not learned.differs(self._again("waiting", changed)), (
             "observations of rows whose needs_action is False are learned from"
         )
 
@@ -199,29 +205,32 @@ class TrainerDifferences(Rules):
         if not self.plugins().record(TrainerSpec, self.trainer).ranks:
             pytest.skip("declares ranks=False: a run of several processes is refused")
         [behavior] = self.environment().behaviors.values()
-        whole = self._behavior(behavior, sum(SHARES))
-        slots = ScriptedSlots(whole)
-        trainer = self.make(slots)  # which may change the environments of the slots
+        environment = ScriptedSlots(self._behavior(behavior, sum(SHARES)))
+        trainer = self.make(environment)  # which may change the environments of the slots
         if not _learns_in_ranks(trainer):
             pytest.skip("declares learns_in_ranks=False: a run of several processes is refused")
-        [whole] = slots.behaviors.values()
-        script = self._script(whole, waiting=False)
+        [all_slots] = environment.behaviors.values()
+        script = self._script(all_slots, waiting=False)
         one = self._learn(trainer, script)
-        first_env = int(whole.env_index[: SHARES[0]].max()) + 1
+        edges = np.cumsum(SHARES)[:-1]
+        of_rank = np.split(np.arange(sum(SHARES)), edges)  # the slots of each rank
+        envs_of_first = all_slots.env_index[of_rank[0]]
+        first_env = (0, int(envs_of_first.max()) + 1)
 
-        def in_rank(ranks: Ranks) -> Learned:
-            own = np.arange(SHARES[0]) if ranks.rank == 0 else SHARES[0] + np.arange(SHARES[1])
-            part = self._behavior(behavior, len(own))
-            environment = ScriptedSlots(part, ranks, first_env if ranks.rank else 0)
-            return self._learn(self.make(environment), script.of_slots(own), one.cuts)
+        def learn_in_rank(ranks: Ranks) -> Learned:
+            slots = of_rank[ranks.rank]
+            part = self._behavior(behavior, len(slots))
+            environment = ScriptedSlots(part, ranks, first_env[ranks.rank])
+            trainer = self.make(environment)
+            return self._learn(trainer, script.of_slots(slots), one.cuts)
 
         try:
-            ranks = in_ranks(in_rank, len(SHARES))
+            first, second = in_ranks(learn_in_rank, len(SHARES))
         except ConfigError as error:
             pytest.skip(f"is refused in several processes: {error}")
-        assert_equal(ranks[0].after, ranks[1].after, "the weights of two ranks differ")
-        assert [each.steps for each in ranks] == [one.steps] * len(SHARES), "steps are those of all ranks"
-        assert not one.differs(ranks[0], 10 * SAME), (
+        assert_equal(first.after, second.after, "the weights of two ranks differ")
+        assert first.steps == second.steps == one.steps, "steps are those of all ranks"
+        assert not one.differs(first, 10 * SAME), (
             "two ranks learn something else than one process with the agents of both: sum gradients over the rows of "
             "all ranks, and draw random numbers by the number of a slot in the run (run.ranks.share_slots)"
         )
@@ -249,7 +258,8 @@ class TrainerDifferences(Rules):
         self, case: str, signals: dict[str, dict[str, float]] | None = None, ignore_done: bool = False
     ) -> tuple[Trainer, Script]:
         plugins = self.plugins()
-        plugins.register(LearningRewards(AnotherReward, ignore_done=ignore_done), "another-reward")
+        rewards = LearningRewards(AnotherReward, ignore_done=ignore_done)
+        plugins.register(rewards, "another-reward")
         [behavior] = self.environment().behaviors.values()
         slots = ScriptedSlots(self._behavior(behavior, self.num_envs))
         trainer = self.make(slots, plugins=plugins, reward_signals=signals or _signals(case))
@@ -262,13 +272,15 @@ class TrainerDifferences(Rules):
         return attrs.evolve(behavior, env_index=rows, team=None, group=rows)
 
     def _script(self, behavior: BehaviorSpec, waiting: bool) -> Script:
-        return Script.drawn(behavior, 4 * max(self.steps, LEAST_STEPS), waiting)
+        steps = 4 * max(self.steps, LEAST_STEPS)
+        return Script.drawn(behavior, steps, waiting)
 
     def _learn(self, trainer: Trainer, script: Script, cut: NDArray[np.bool_] | None = None) -> Learned:
         before = arrays(trainer.state_dict()["model"])
         updates, cuts = play_script(trainer, script, UPDATES, STEPS_LEARNING, cut)
         assert updates >= UPDATES, f"no {UPDATES} updates in {script.steps} steps; choose smaller hyperparameters"
-        return Learned(before, arrays(trainer.state_dict()["model"]), cuts, trainer.steps)
+        after = arrays(trainer.state_dict()["model"])
+        return Learned(before, after, cuts, trainer.steps)
 
 
 def _signals(case: str) -> dict[str, dict[str, float]]:
@@ -291,10 +303,15 @@ def _learns_in_ranks(trainer: Any) -> bool:
 def arrays(state: Any, where: str = "model") -> dict[str, NDArray[Any]]:
     """Return copies of all arrays of numbers in a nested state, by path."""
     if isinstance(state, Mapping):
-        found: dict[str, NDArray[Any]] = {}
+        by_path: dict[str, NDArray[Any]] = {}
         for name, value in state.items():
-            found |= arrays(value, f"{where}[{name!r}]")
-        return found
+            by_path |= arrays(value, f"{where}[{name!r}]")
+        return by_path
     if isinstance(state, np.ndarray) and state.dtype.kind in "fiu":
-        return {where: copied(state).astype(np.float64)}
+        return {where: state.astype(np.float64)}
     return {}
+
+
+def largest_difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
+    """Return the largest difference between numbers of two arrays; 0 for empty arrays."""
+    return float(np.abs(ours - theirs).max(initial=0.0))

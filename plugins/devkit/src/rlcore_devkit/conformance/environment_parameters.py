@@ -61,16 +61,16 @@ class ParameterRules:
         with pytest.raises(ConfigError, match="not_a_parameter") as caught:
             self.opened().set_parameters({"not_a_parameter": np.ones(self.num_envs)})
         refusal = str(caught.value)
-        assert all(name in refusal for name in self.parameters), "the error must list the known parameters"
+        for name in self.parameters:
+            assert name in refusal, "the error must list the known parameters"
         assert "\n" not in refusal
 
     def test_parameters_decide_what_is_played(self) -> None:
         """Equal values give equal batches, and different values of a parameter give different batches."""
         for name, change in self._changes():
             assert self._play_alike(self._with(), self._with())
-            assert not self._play_alike(self._with(), self._with(change)), (
-                f"parameter {name!r} has no effect within {self.steps} steps"
-            )
+            alike = self._play_alike(self._with(), self._with(change))
+            assert not alike, f"parameter {name!r} has no effect within {self.steps} steps"
 
     def test_parameters_apply_from_the_next_episode_of_an_environment_on(self) -> None:
         """An open episode keeps its values. The next episode uses the new values, also if a reset starts it."""
@@ -80,6 +80,7 @@ class ParameterRules:
             still_open = np.ones(self.num_envs, np.bool_)  # [N] in the first episode after the reset
             for step, (ours, theirs) in enumerate(self._both(unchanged, changed)):
                 for env in np.flatnonzero(still_open).tolist():
+                    # In the step that ends the episode, what is seen is of the next one, which may differ.
                     fields = RESULTS if unchanged.episodes[env] else (*RESULTS, *SEEN)
                     same = _alike(unchanged, ours, theirs, env, fields)
                     assert same, f"parameter {name!r} changed an open episode"
@@ -100,7 +101,10 @@ class ParameterRules:
                 history.append((copied(batches), actions, environment.episodes.tolist()))
             checked = 0
             for env in range(self.num_envs):
-                second_episode = [(batches, actions) for batches, actions, episodes in history if episodes[env] == 1]
+                second_episode = []
+                for batches, actions, episodes in history:
+                    if episodes[env] == 1:
+                        second_episode.append((batches, actions))
                 if second_episode:
                     self._replay(env, second_episode, change)
                     checked += 1
@@ -110,26 +114,32 @@ class ParameterRules:
         """The parameters of one environment do not affect others, unless they share a generator."""
         for name, change in self._changes():
             for odd in range(self.num_envs):
-                values = np.full(self.num_envs, self.parameters[name][0])
+                values = np.full(self.num_envs, self._first_values[name])
                 values[odd] = change[name]
-                alike = self._with()
-                apart = self._with({name: values})
-                others = [env for env in range(self.num_envs) if env != odd]
-                differs = False
-                for ours, theirs in self._both(alike, apart):
-                    differs = differs or not equal(ours, theirs)
-                    if self.one_generator and (alike.episodes.any() or apart.episodes.any()):
-                        others = []
-                    for env in others:
-                        same = _alike(alike, ours, theirs, env, (*RESULTS, *SEEN))
-                        assert same, f"parameter {name!r} of environment {odd} changed environment {env}"
-                assert differs, f"parameter {name!r} of environment {odd} has no effect on it"
+                self._check_only_one_changes(name, odd, values)
+
+    def _check_only_one_changes(self, name: str, odd: int, values: NDArray[np.float64]) -> None:
+        alike = self._with()
+        apart = self._with({name: values})
+        others = [env for env in range(self.num_envs) if env != odd]
+        differs = False
+        for ours, theirs in self._both(alike, apart):
+            differs = differs or not equal(ours, theirs)
+            # A shared generator draws the next episodes of all, which differ as soon as one ends earlier.
+            if self.one_generator and (alike.episodes.any() or apart.episodes.any()):
+                others = []
+            for env in others:
+                same = _alike(alike, ours, theirs, env, (*RESULTS, *SEEN))
+                assert same, f"parameter {name!r} of environment {odd} changed environment {env}"
+        assert differs, f"parameter {name!r} of environment {odd} has no effect on it"
 
     def test_a_parameter_that_is_not_named_again_stays(self) -> None:
         changes = [change for _, change in self._changes()]
         if len(changes) > 1:
             first, second = changes[:2]
-            self._assert_play_alike(self._with({**first, **second}), self._with(first, second))
+            at_once = self._with({**first, **second})
+            in_turn = self._with(first, second)
+            self._assert_play_alike(at_once, in_turn)
 
     def test_a_restored_environment_has_the_parameters_of_its_open_episodes(self) -> None:
         for _, change in self._changes():
@@ -167,7 +177,9 @@ class ParameterRules:
 
     def _changes(self) -> list[tuple[str, dict[str, float]]]:
         """Each parameter with its second value; none if equal actions may give different batches."""
-        return [(name, {name: second}) for name, (_, second) in self.parameters.items() if self.deterministic]
+        if not self.deterministic:
+            return []
+        return [(name, {name: second}) for name, (_, second) in self.parameters.items()]
 
     @property
     def _first_values(self) -> dict[str, float]:
@@ -181,9 +193,11 @@ class ParameterRules:
         return environment
 
     def _set(self, environment: Any, values: Mapping[str, float | NDArray[np.float64]]) -> None:
-        arrays = {name: np.array(np.broadcast_to(value, self.num_envs), np.float64) for name, value in values.items()}
-        for array in arrays.values():
+        arrays = {}
+        for name, value in values.items():
+            array = np.array(np.broadcast_to(value, self.num_envs), np.float64)
             array.setflags(write=False)  # the arrays belong to the caller
+            arrays[name] = array
         environment.set_parameters(arrays)
 
     def _replay(
@@ -196,17 +210,18 @@ class ParameterRules:
         environment = self._with(change)
         generator = np.random.default_rng(5)
         batches: Batches = environment.reset(EpisodeSeeds(1), np.ones(self.num_envs, np.int64))
-        for step, (wanted, actions) in enumerate(history):
+        for step, (expected, actions) in enumerate(history):
             fields: Sequence[str] = SEEN
             if step and actions is not None:
+                # Other environments are in other episodes, so they need actions of their own.
                 chosen = random_actions(environment.behaviors, batches, generator)
                 for name, spec in environment.behaviors.items():
-                    own = spec.env_index == env
-                    for mine, theirs in zip(_parts(chosen[name]), _parts(actions[name]), strict=True):
-                        mine[own] = theirs[own]
+                    rows = spec.env_index == env
+                    for part, recorded in zip(_parts(chosen[name]), _parts(actions[name]), strict=True):
+                        part[rows] = recorded[rows]
                 batches = environment.step(chosen)
                 fields = (*SEEN, *RESULTS)
-            same = _alike(environment, wanted, batches, env, fields)
+            same = _alike(environment, expected, batches, env, fields)
             assert same, "the environment started another episode by itself than a reset with these parameters"
 
 
@@ -215,5 +230,6 @@ def _parts(actions: Actions) -> list[NDArray[Any]]:
 
 
 def _alike(environment: Environment, ours: Batches, theirs: Batches, env: int, fields: Sequence[str]) -> bool:
-    behaviors = environment.behaviors
-    return equal(of_env(behaviors, ours, env, fields), of_env(behaviors, theirs, env, fields))
+    one = of_env(environment.behaviors, ours, env, fields)
+    other = of_env(environment.behaviors, theirs, env, fields)
+    return equal(one, other)

@@ -119,7 +119,8 @@ class ExporterConformance(RecordRules):
     def make(self, **settings: Any) -> Exporter:
         """Create the exporter; ``settings`` override those of the class."""
         run = self.context(BEHAVIORS["vector"], directory=self.elsewhere)
-        exporter: Exporter = run.plugins.create(self.record(), settings=self.block(**settings), run=run)
+        block = self.block(**settings)
+        exporter: Exporter = run.plugins.create(self.record(), settings=block, run=run)
         return exporter
 
     def policy(self, kind: str, seed: int = 1) -> Any:
@@ -145,17 +146,19 @@ class ExporterConformance(RecordRules):
     @pytest.mark.parametrize("kind", list(BEHAVIORS))
     def test_an_exported_policy_acts_as_before_or_is_refused(self, kind: str) -> None:
         """For one row and for several; with masks; with memory over several steps and a new episode."""
+        behavior = BEHAVIORS[kind]
         policy = self.policy(kind)
         path = self.file()
+        exporter = self.make()
         if kind not in self.kinds:
             with pytest.raises(UnsupportedExport):
-                self.make().export(policy, BEHAVIORS[kind], path, _ABOUT)
+                exporter.export(policy, behavior, path, _ABOUT)
             assert not list(self.place.iterdir()), "an export that is refused leaves no file"
             return
-        self.make().export(policy, BEHAVIORS[kind], path, _ABOUT)
+        exporter.export(policy, behavior, path, _ABOUT)
         loaded = self.load(path)
         for rows in (1, 2, 7):
-            self._compare(policy, loaded, BEHAVIORS[kind], rows)
+            self._compare(policy, loaded, behavior, rows)
 
     def _compare(self, policy: Any, loaded: LoadedPolicy, behavior: BehaviorSpec, rows: int) -> None:
         """Act with both policies for four steps; an episode begins in one row before the third."""
@@ -164,29 +167,33 @@ class ExporterConformance(RecordRules):
         expected_memory = np.zeros((rows, size), np.float32) if size else None
         memory = copied(expected_memory)
         for step in range(4):
-            seen = random_observations(behavior, rows, generator)
+            observations = random_observations(behavior, rows, generator)
             mask = random_mask(behavior, rows, generator)
-            if step == 2 and memory is not None and expected_memory is not None:
-                memory[0] = 0.0
-                expected_memory[0] = 0.0
-            expected = policy.act(seen, mask, True, *(() if expected_memory is None else (expected_memory,)))
-            actions, memory = loaded(seen, mask, memory)
+            arguments = [observations, mask, True]
+            if expected_memory is not None:
+                if step == 2:  # a memory of zeros begins an episode
+                    memory[0] = 0.0
+                    expected_memory[0] = 0.0
+                arguments.append(expected_memory)
+            expected = policy.act(*arguments)
+            actions, memory = loaded(observations, mask, memory)
             self._close(actions.continuous, expected.continuous)
             assert_equal(actions.discrete, expected.discrete)
             if expected_memory is not None:
                 assert memory is not None, "a policy with memory returns what it remembers"
                 self._close(memory, expected_memory)
-                memory = np.array(memory, np.float32)
+                memory = np.array(memory, np.float32)  # writable: a loaded policy may return a view
 
-    def _close(self, found: NDArray[Any] | None, expected: NDArray[Any] | None) -> None:
-        assert (found is None) == (expected is None)
-        if found is not None and expected is not None:
-            np.testing.assert_allclose(found, expected, rtol=0, atol=self.tolerance)
+    def _close(self, values: NDArray[Any] | None, expected: NDArray[Any] | None) -> None:
+        assert (values is None) == (expected is None)
+        if values is not None and expected is not None:
+            np.testing.assert_allclose(values, expected, rtol=0, atol=self.tolerance)
 
     def test_writes_one_file_and_nothing_else(self) -> None:
         kind = self.claimed()
         path = self.file()
-        report = self.make().export(self.policy(kind), BEHAVIORS[kind], path, _ABOUT)
+        policy = self.policy(kind)
+        report = self.make().export(policy, BEHAVIORS[kind], path, _ABOUT)
         assert report is None or len(report.splitlines()) == 1, "a report is one line of text"
         assert path.is_file() and path.stat().st_size
         assert list(self.place.iterdir()) == [path]
@@ -196,11 +203,14 @@ class ExporterConformance(RecordRules):
         """One exporter exports every policy of a run, of several behaviors and at several times."""
         kind = self.claimed()
         exporter = self.make()
-        policies = [self.policy(kind, seed) for seed in (1, 2)]
-        behavior = attrs.evolve(BEHAVIORS[kind], name="Other")
-        exporter.export(policies[0], BEHAVIORS[kind], self.file(), _ABOUT)
-        exporter.export(policies[1], behavior, self.file("Other"), _ABOUT)
-        for policy, path in zip(policies, (self.file(), self.file("Other")), strict=True):
+        exports = []
+        for seed, name in ((1, "Walker"), (2, "Other")):
+            policy = self.policy(kind, seed)
+            behavior = attrs.evolve(BEHAVIORS[kind], name=name)
+            path = self.file(name)
+            exporter.export(policy, behavior, path, _ABOUT)
+            exports.append((policy, behavior, path))
+        for policy, behavior, path in exports:
             self._compare(policy, self.load(path), behavior, 2)
 
     def test_exporting_changes_neither_the_policy_nor_global_random_numbers(self) -> None:
@@ -208,22 +218,27 @@ class ExporterConformance(RecordRules):
         kind = self.claimed()
         policy = self.policy(kind)
         behavior = BEHAVIORS[kind]
-        seen = random_observations(behavior, 5, np.random.default_rng(0))
+        observations = random_observations(behavior, 5, np.random.default_rng(0))
         mask = random_mask(behavior, 5, np.random.default_rng(0))
-        before = copied(policy.act(seen, mask))
+        actions = copied(policy.act(observations, mask))
         generators = _generators()
         weights = copied(policy.state_dict())
         self.make().export(policy, behavior, self.file(), _ABOUT)
-        assert _generators() == generators, "an export drew from a global generator, or left another setting of PyTorch"
+        after = _generators()
+        assert after == generators, "an export drew from a global generator, or left another setting of PyTorch"
         assert_equal(policy.state_dict(), weights)
-        assert_equal(policy.act(seen, mask), before)
+        assert_equal(policy.act(observations, mask), actions)
 
     def test_a_file_that_cannot_be_written_is_an_error(self) -> None:
         kind = self.claimed()
         missing = self.place / "missing"
+        path = missing / self.file().name
+        exporter = self.make()
+        policy = self.policy(kind)
         with pytest.raises(Exception):  # noqa: B017, PT011  # of any kind: rlcore reports it
-            self.make().export(self.policy(kind), BEHAVIORS[kind], missing / self.file().name, _ABOUT)
-        assert not missing.exists() and not list(self.place.iterdir())
+            exporter.export(policy, BEHAVIORS[kind], path, _ABOUT)
+        assert not missing.exists()
+        assert not list(self.place.iterdir())
         assert not list(self.elsewhere.iterdir())
 
 

@@ -9,24 +9,25 @@ from pathlib import Path
 OTHER = b"\x00another file" * 100
 
 
-def contents(place: Path) -> dict[Path, bytes]:
+def contents(root: Path) -> dict[Path, bytes]:
     """Return the content of every file below a directory, or that of the file itself."""
-    paths = [place] if place.is_file() else sorted(place.rglob("*"))
+    paths = [root] if root.is_file() else sorted(root.rglob("*"))
     return {path: path.read_bytes() for path in paths if path.is_file()}
 
 
-def damages(place: Path) -> list[Callable[[], object]]:
+def damages(root: Path) -> list[Callable[[], object]]:
     """Return functions that each cut one file of :func:`contents` in half, or overwrite it."""
-    found: list[Callable[[], object]] = []
-    for path, content in contents(place).items():
-        for damaged in (content[: len(content) // 2], OTHER):
-            found.append(partial(path.write_bytes, damaged))
-    return found
+    writes: list[Callable[[], object]] = []
+    for path, content in contents(root).items():
+        half = len(content) // 2
+        for damaged in (content[:half], OTHER):
+            writes.append(partial(path.write_bytes, damaged))
+    return writes
 
 
-def restore(place: Path, intact: Mapping[Path, bytes]) -> None:
+def restore(root: Path, intact: Mapping[Path, bytes]) -> None:
     """Write the files as they were, and delete others, such as a journal."""
-    for path in contents(place).keys() - intact.keys():
+    for path in contents(root).keys() - intact.keys():
         path.unlink()
     for path, content in intact.items():
         path.write_bytes(content)

@@ -55,7 +55,8 @@ class LearningReward:
         columns = [collected.observations[name].reshape(count, -1) for name in self.observations]
         for positions, slots in collected.by_time():
             for position, slot in zip(positions, slots, strict=True):
-                self.collected.append((int(slot), b"".join(column[position].tobytes() for column in columns)))
+                content = b"".join(column[position].tobytes() for column in columns)
+                self.collected.append((int(slot), content))
 
     def state_dict(self) -> dict[str, Any]:
         return {"updates": self.updates}
@@ -89,6 +90,7 @@ class LearningRewards:
     ) -> Any:
         if spec.name != self.reward.name:
             return None
-        names = [each.name for each in behavior.observations]
-        self.made.append(self.reward(settings.gamma, settings.strength, names, **self.options))
-        return self.made[-1]
+        names = [observation.name for observation in behavior.observations]
+        reward = self.reward(settings.gamma, settings.strength, names, **self.options)
+        self.made.append(reward)
+        return reward

@@ -66,14 +66,15 @@ class MemoryTrainerConformance(TrainerConformance):
         environment = self.environment()
         [behavior] = environment.behaviors.values()
         _, policy = self.remembering(environment)
-        seen, next_seen = (random_observations(behavior, 3, np.random.default_rng(step)) for step in range(2))
+        first = random_observations(behavior, 3, np.random.default_rng(0))
+        second = random_observations(behavior, 3, np.random.default_rng(1))
         memory = np.zeros((3, policy.memory_size), np.float32)
-        first = copied(policy.act(seen, None, True, memory))
-        assert_equal(first, policy.act(seen), "without memory, an episode begins in every row")
+        actions = copied(policy.act(first, None, True, memory))
+        assert_equal(actions, policy.act(first), "without memory, an episode begins in every row")
         assert memory.any(axis=1).all(), "the memory must be overwritten with what the rows remember next"
         fresh = np.zeros_like(memory)
-        policy.act(next_seen, None, True, memory)
-        policy.act(next_seen, None, True, fresh)
+        policy.act(second, None, True, memory)
+        policy.act(second, None, True, fresh)
         assert not np.allclose(memory, fresh), "the memory has no effect"
 
     def test_a_row_remembers_nothing_of_other_rows(self) -> None:
@@ -84,12 +85,15 @@ class MemoryTrainerConformance(TrainerConformance):
         together = np.zeros((5, policy.memory_size), np.float32)
         alone = together.copy()
         for _ in range(4):
-            seen = random_observations(behavior, 5, generator)
-            policy.act(seen, None, True, together)
+            observations = random_observations(behavior, 5, generator)
+            policy.act(observations, None, True, together)
             for row in range(5):
-                kept = alone[row : row + 1].copy()
-                policy.act({name: array[row : row + 1] for name, array in seen.items()}, None, True, kept)
-                alone[row] = kept[0]
+                only = slice(row, row + 1)
+                memory = alone[only].copy()
+                of_row = {name: array[only] for name, array in observations.items()}
+                policy.act(of_row, None, True, memory)
+                alone[only] = memory
+            # One row may take another kernel than five, whose sums are in another order.
             np.testing.assert_allclose(together, alone, rtol=0.0, atol=1e-5)
 
     # ------------------------------------------------------------ the trainer
@@ -102,20 +106,26 @@ class MemoryTrainerConformance(TrainerConformance):
             [behavior] = environment.behaviors.values()
             trainer, policy = self.remembering(environment)
             # Initial policies often draw every option with about the same probability; these do not.
-            trainer.load_model(_larger(trainer.state_dict()["model"]))
+            weights = trainer.state_dict()["model"]
+            trainer.load_model(_larger(weights))
             script = _script(behavior, other)
             trainer.begin(script[0])
             actions: list[Actions] = []
             for batch, following in pairwise(script):
-                actions.append(trainer.act(batch))
-                trainer.observe(actions[-1], following)
-            played.append((actions, self._expected(behavior, policy, script)))
-        (ours, memories), (theirs, others) = played
+                chosen = trainer.act(batch)
+                trainer.observe(chosen, following)
+                actions.append(chosen)
+            memories = self._expected(behavior, policy, script)
+            played.append((actions, memories))
+        (ours, our_memories), (theirs, their_memories) = played
         for slot in (TERMINATED, TRUNCATED, ABORTED):
-            assert not np.allclose(memories[END - 1][slot], others[END - 1][slot]), "the first episodes must differ"
+            before = our_memories[END - 1][slot]
+            assert not np.allclose(before, their_memories[END - 1][slot]), "the first episodes must differ"
         for step in range(END, STEPS):
             for slot, end in enumerate(("terminated", "truncated", "aborted", "open")):
-                message = f"an action after the {end} episode depends on that episode" if slot != OPEN else "slots mix"
+                message = f"an action after the {end} episode depends on that episode"
+                if slot == OPEN:
+                    message = "slots mix"
                 row = np.array([slot])
                 assert_equal(ours[step].take(row), theirs[step].take(row), message)
 
@@ -138,14 +148,15 @@ class MemoryTrainerConformance(TrainerConformance):
         environment = TinyCorridor(self.num_envs, max_steps=50)
         other = TinyCorridor(self.num_envs, max_steps=50)
         trainer = self.make(environment)
-        batch, _ = learn_on(trainer, environment, begun(trainer, environment), self.steps // 2 + 3)
+        first = begun(trainer, environment)
+        batch, _ = learn_on(trainer, environment, first, self.steps // 2 + 3)
         state = copied({"trainer": trainer.state_dict(), "environment": environment.state_dict()})
         loaded = through_a_file(state, self.directory)
         resumed = self.make(other)
         resumed.load_state_dict(loaded["trainer"])
-        [again] = other.load_state_dict(loaded["environment"]).values()
+        [restored_batch] = other.load_state_dict(loaded["environment"]).values()
         ours = learn_on(trainer, environment, batch, self.steps)
-        theirs = learn_on(resumed, other, again, self.steps)
+        theirs = learn_on(resumed, other, restored_batch, self.steps)
         message = "what the agents remember is a part of the state"
         assert_equal(ours, theirs, message)
         assert_equal(trainer.state_dict(), resumed.state_dict(), message)
@@ -157,32 +168,34 @@ class MemoryTrainerConformance(TrainerConformance):
         trainer = self.make(environment)
         batch = begun(trainer, environment)
         steps = self.remembers_within // self.num_envs
-        reached = 0.0
+        share = 0.0
         for _ in range(8):  # a trainer that learns sooner is done sooner
             batch, _ = learn_on(trainer, environment, batch, steps // 8)
-            reached = _mean_return(trainer, measured)
-            if reached > 0.9:
+            share = _mean_return(trainer, measured)
+            if share > 0.9:
                 break
-        assert reached > 0.9, f"named {reached:.0%} of the cues after {trainer.steps} steps; guessing names half"
+        assert share > 0.9, f"named {share:.0%} of the cues after {trainer.steps} steps; guessing names half"
 
 
 def _script(behavior: BehaviorSpec, other: bool) -> list[AgentBatch]:
     """Batches in which three slots begin an episode at step END; the one before differs with ``other``."""
     batches = []
     for step in range(STEPS + 1):
-        seen = random_observations(behavior, 4, np.random.default_rng(step))
+        observations = random_observations(behavior, 4, np.random.default_rng(step))
         if other and step < END:
             changed = random_observations(behavior, 4, np.random.default_rng(100 + step))
-            for name, array in seen.items():
+            for name, array in observations.items():
                 array[:OPEN] = changed[name][:OPEN]
+        reward = np.zeros(4, np.float32)
         terminated, truncated, aborted = np.zeros((3, 4), np.bool_)
-        batch = AgentBatch(seen, np.zeros(4, np.float32), terminated, truncated)
         if step == END:
             terminated[TERMINATED] = True
             truncated[TRUNCATED] = True
             aborted[ABORTED] = True
-            batch = AgentBatch(seen, batch.reward, terminated, truncated, aborted=aborted)
-            batch.final_observations = {name: array[:2].copy() for name, array in seen.items()}
+        batch = AgentBatch(observations, reward, terminated, truncated)
+        if step == END:
+            batch.aborted = aborted
+            batch.final_observations = {name: array[:2].copy() for name, array in observations.items()}
         batches.append(batch)
     return batches
 
@@ -191,7 +204,9 @@ def _larger(weights: Any) -> Any:
     """Return the weights of a policy times 4: what it sees and remembers has a great effect on what it draws."""
     if isinstance(weights, Mapping):
         return {name: _larger(value) for name, value in weights.items()}
-    return 4 * weights if isinstance(weights, np.ndarray) and weights.dtype.kind == "f" else weights
+    if isinstance(weights, np.ndarray) and weights.dtype.kind == "f":
+        return 4 * weights
+    return weights
 
 
 def _mean_return(trainer: Trainer, environment: RememberedCue) -> float:
@@ -201,7 +216,8 @@ def _mean_return(trainer: Trainer, environment: RememberedCue) -> float:
     player = Player(trainer.policy, environment.num_envs)
     rewards = 0.0
     for _ in range(2 * RememberedCue.LENGTH):
-        batch = environment.step({name: player.act(batch)})[name]
+        actions = player.act(batch)
+        batch = environment.step({name: actions})[name]
         player.observe(batch)
         rewards += float(batch.reward.sum())
     return rewards / (2 * environment.num_envs)

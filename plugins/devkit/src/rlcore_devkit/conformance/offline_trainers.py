@@ -96,8 +96,9 @@ class OfflineTrainerConformance(TrainerRules):
 
     def block(self, **hyperparameters: Any) -> dict[str, Any]:
         """Return the block of a behavior; ``hyperparameters`` override those of the class."""
-        path = {self.path_key: str(self.directory / DEMONSTRATIONS)}
-        return {"max_steps": 20, **super().block(**{**path, **hyperparameters})}
+        path = str(self.directory / DEMONSTRATIONS)
+        block = super().block(**{self.path_key: path, **hyperparameters})
+        return {"max_steps": 20, **block}
 
     def untrained(self, environment: Environment) -> Trainer:
         """Create the trainer of the only behavior of an environment, with a recording of random actions."""
@@ -167,14 +168,15 @@ class OfflineTrainerConformance(TrainerRules):
     def test_learns_what_good_agents_did(self) -> None:
         make = identity_discrete if "discrete" in self.spaces else SPACES["continuous"]
         measured = make(8)
-        trainer = self.make(record(make(8), 100, expert), max_steps=self.learns_within)
-        reached = 0.0
+        recording = record(make(8), 100, expert)
+        trainer = self.make(recording, max_steps=self.learns_within)
+        reward = 0.0
         for _ in range(4):  # a trainer that learns sooner is done sooner
             _update(trainer, self.learns_within // 4)
-            reached = mean_reward(trainer, measured)
-            if reached > 0.8:
+            reward = mean_reward(trainer, measured)
+            if reward > 0.8:
                 break
-        assert reached > 0.8, f"mean reward {reached:.2f} of at most 1 after {trainer.steps} gradient steps"
+        assert reward > 0.8, f"mean reward {reward:.2f} of at most 1 after {trainer.steps} gradient steps"
 
     # ------------------------------------------------------------ saving
 
@@ -182,7 +184,8 @@ class OfflineTrainerConformance(TrainerRules):
         recording = self.recording()
         trainer = self.make(recording)
         _update(trainer, 4)
-        assert_resumes(trainer, self.make(recording, seed=2), self.directory, lambda each: _update(each, 5))
+        resumed = self.make(recording, seed=2)
+        assert_resumes(trainer, resumed, self.directory, lambda trainer: _update(trainer, 5))
 
     def test_a_policy_is_measured_without_the_recording(self) -> None:
         """``rlcore evaluate`` works where the recording is not."""
@@ -202,6 +205,10 @@ def _update(trainer: Trainer, count: int) -> list[Any]:
 
 def expert(batch: AgentBatch) -> Actions:
     """Return the best actions in an :class:`IdentityEnvironment` with real parts, or with one branch."""
-    seen = batch.observations
-    choices = seen["choices"].argmax(axis=1)[:, None] if "choices" in seen else None
-    return Actions(seen["reals"].copy() if "reals" in seen else None, choices)
+    actions = Actions()
+    if "reals" in batch.observations:
+        actions.continuous = batch.observations["reals"].copy()
+    if "choices" in batch.observations:
+        options = batch.observations["choices"].argmax(axis=1)
+        actions.discrete = options[:, None]
+    return actions

@@ -62,7 +62,9 @@ class OpponentConformance(RecordRules):
     def make(self, kind: str, **settings: Any) -> Policy:
         """Create the opponent for the behavior ``kind``; ``settings`` override those of the class."""
         behavior = self.behaviors[kind]
-        return create_opponents({"it": self.block(**settings)}, behavior, self.context(behavior), ("opponents",))["it"]
+        blocks = {"it": self.block(**settings)}
+        opponents = create_opponents(blocks, behavior, self.context(behavior), ("opponents",))
+        return opponents["it"]
 
     def observations(self, kind: str, rows: int, generator: np.random.Generator) -> dict[str, NDArray[Any]]:
         """Draw observations by name, each [rows, *shape]; override it for an opponent that reads positions of a game.
@@ -73,11 +75,15 @@ class OpponentConformance(RecordRules):
 
     def act(self, policy: Policy, kind: str, rows: int, seed: int, deterministic: bool = False) -> Actions:
         """Seed the policy, and return its actions for ``rows`` random rows in which an episode begins."""
-        generator = np.random.default_rng(seed)
-        seen = self.observations(kind, rows, generator)
-        mask = random_mask(self.behaviors[kind], rows, generator)
+        observations, mask = self._rows(kind, rows, seed)
         policy.seed(seed)
-        return policy.act(seen, mask, deterministic)
+        return policy.act(observations, mask, deterministic)
+
+    def _rows(self, kind: str, rows: int, seed: int) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None]:
+        """Draw observations and a mask."""
+        generator = np.random.default_rng(seed)
+        observations = self.observations(kind, rows, generator)
+        return observations, random_mask(self.behaviors[kind], rows, generator)
 
     # ------------------------------------------------------------ rules
 
@@ -93,13 +99,12 @@ class OpponentConformance(RecordRules):
         policy = self.make(kind)
         behavior = self.behaviors[kind]
         for rows, seed, deterministic in product((1, 2, 7), range(20), (True, False)):
-            generator = np.random.default_rng(seed)
-            arguments = self.observations(kind, rows, generator), random_mask(behavior, rows, generator)
-            before = copied(arguments)
+            observations, mask = self._rows(kind, rows, seed)
+            before = copied((observations, mask))
             policy.seed(seed)
-            actions = policy.act(*arguments, deterministic)
-            check_rows(behavior, rows, arguments[1], actions)
-            assert_equal(arguments, before, "act changed its arguments")
+            actions = policy.act(observations, mask, deterministic)
+            check_rows(behavior, rows, mask, actions)
+            assert_equal((observations, mask), before, "act changed its arguments")
 
     def test_a_row_without_an_allowed_option_needs_no_action_and_breaks_nothing(self) -> None:
         """An agent that waits for its turn has a row whose mask may allow nothing."""
@@ -109,7 +114,8 @@ class OpponentConformance(RecordRules):
             mask = random_mask(behavior, 3, generator)
             assert mask is not None
             mask[1] = False
-            actions = self.make(kind).act(self.observations(kind, 3, generator), mask, False)
+            observations = self.observations(kind, 3, generator)
+            actions = self.make(kind).act(observations, mask, False)
             mask[1] = True  # no option is forbidden where none was allowed
             check_rows(behavior, 3, mask, actions)
 
@@ -136,4 +142,5 @@ class OpponentConformance(RecordRules):
 
 def check_rows(behavior: BehaviorSpec, rows: int, mask: NDArray[np.bool_] | None, actions: Actions) -> None:
     """Check shapes, types and limits of the actions of ``rows`` rows."""
-    check_actions(behavior.take(np.zeros(rows, np.int64)), mask, actions)
+    of_rows = behavior.take(np.zeros(rows, np.int64))
+    check_actions(of_rows, mask, actions)

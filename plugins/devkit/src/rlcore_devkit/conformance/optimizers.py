@@ -49,7 +49,8 @@ class OptimizerConformance(RecordRules):
         optimizer = self.make(weights)
         first = take_steps(optimizer, weights, 200)
         assert distance(weights) < first, "200 steps did not come nearer to the minimum of a parabola"
-        assert all(p.isfinite().all() for p in weights)
+        for parameter in weights:
+            assert parameter.isfinite().all()
 
     def test_every_parameter_with_a_gradient_is_changed_and_no_other_one(self) -> None:
         """A layer that a loss does not reach has no gradient, and one that is frozen never has one."""
@@ -81,10 +82,12 @@ class OptimizerConformance(RecordRules):
         before = torch.random.get_rng_state()
         for _ in range(2):
             weights = parameters()
-            take_steps(self.make(weights), weights, 5)
+            optimizer = self.make(weights)
+            take_steps(optimizer, weights, 5)
             outcomes.append(values(weights))
         assert_equal(outcomes[0], outcomes[1])
-        assert torch.equal(torch.random.get_rng_state(), before), "an optimizer must not draw random numbers"
+        after = torch.random.get_rng_state()
+        assert torch.equal(after, before), "an optimizer must not draw random numbers"
 
     @pytest.mark.parametrize("steps", [0, 1, 7])
     def test_goes_on_from_its_state_as_if_never_stopped(self, steps: int) -> None:
@@ -96,14 +99,14 @@ class OptimizerConformance(RecordRules):
         resumed_weights = [nn.Parameter(p.detach().clone()) for p in weights]
         resumed = self.make(resumed_weights)
 
-        def go_on(each: PluginOptimizer) -> list[NDArray[Any]]:
-            own = weights if each is optimizer else resumed_weights
-            each.learning_rate = self.learning_rate / 2.0
-            take_steps(each, own, 5)
-            return values(own)
+        def continue_with(stepped: PluginOptimizer) -> list[NDArray[Any]]:
+            stepped_weights = weights if stepped is optimizer else resumed_weights
+            stepped.learning_rate = self.learning_rate / 2.0
+            take_steps(stepped, stepped_weights, 5)
+            return values(stepped_weights)
 
         message = "keep what later steps need in `state` or in the groups"
-        assert_resumes(optimizer, resumed, self.directory, go_on, message)
+        assert_resumes(optimizer, resumed, self.directory, continue_with, message)
 
     def test_a_state_of_other_parameters_is_refused_and_changes_nothing(self) -> None:
         weights = parameters()
@@ -112,18 +115,23 @@ class OptimizerConformance(RecordRules):
         before = copied(optimizer.state_dict())
         if not before["parameters"]:
             pytest.skip("keeps nothing for a parameter")
-        other = [nn.Parameter(torch.ones(5, 5)) for _ in range(4)]
-        another = self.make(other)
-        take_steps(another, other, 2)
+        other_weights = [nn.Parameter(torch.ones(5, 5)) for _ in range(4)]
+        other = self.make(other_weights)
+        take_steps(other, other_weights, 2)
+        state = copied(other.state_dict())
         with pytest.raises(RunStateError):
-            optimizer.load_state_dict(copied(another.state_dict()))
+            optimizer.load_state_dict(state)
         assert_equal(optimizer.state_dict(), before, "a refused state changed the optimizer")
 
 
 def parameters() -> list[nn.Parameter]:
     """Return a matrix, a vector and a number, away from zero."""
     generator = torch.Generator().manual_seed(1)
-    return [nn.Parameter(2.0 + torch.rand(shape, generator=generator)) for shape in ((3, 4), (4,), ())]
+    weights = []
+    for shape in ((3, 4), (4,), ()):
+        values = 2.0 + torch.rand(shape, generator=generator)
+        weights.append(nn.Parameter(values))
+    return weights
 
 
 def values(weights: list[nn.Parameter]) -> list[NDArray[Any]]:
@@ -141,6 +149,7 @@ def take_steps(optimizer: PluginOptimizer, weights: list[nn.Parameter], steps: i
     first = distance(weights)
     for _ in range(steps):
         optimizer.zero_grad()
-        torch.stack([p.square().sum() for p in weights]).sum().backward()  # type: ignore[no-untyped-call]
+        squares = torch.stack([p.square().sum() for p in weights])
+        squares.sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return first

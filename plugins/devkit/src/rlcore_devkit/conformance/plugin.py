@@ -26,10 +26,12 @@ class PluginConformance(Rules):
 
     def installed(self) -> Plugin:
         """Return the installed plugin."""
-        found = [each for each in load_plugins().found if self.plugin in (each.name, each.label)]
-        assert found, f"{self.plugin!r} is not installed; run pip install -e . in the plugin's directory"
-        assert len(found) == 1, f"{self.plugin!r} is ambiguous: {[each.label for each in found]}"
-        return found[0]
+        plugins = load_plugins().found
+        matching = [plugin for plugin in plugins if self.plugin in (plugin.name, plugin.label)]
+        assert matching, f"{self.plugin!r} is not installed; run pip install -e . in the plugin's directory"
+        labels = [plugin.label for plugin in matching]
+        assert len(matching) == 1, f"{self.plugin!r} is ambiguous: {labels}"
+        return matching[0]
 
     def loaded(self) -> Plugins:
         """Return the plugin, loaded together with the plugins whose hooks it may implement."""
@@ -58,12 +60,14 @@ class PluginConformance(Rules):
     def test_every_preset_is_a_valid_part_of_a_configuration(self) -> None:
         plugins = self.loaded()
         for record in plugins.records_of(self.installed().label):
-            if isinstance(record, Preset):
-                values = record.resolve()
-                assert "trainer_type" in values.get("default_settings", {}), f"{record.name}: no trainer_type"
-                kind = values.get("environment", {}).get("type", "program")  # which the core has
-                config = {"preset": record.reference, "behaviors": {"Any": {}}, "environment": {"type": kind}}
-                config_from_mapping(config, plugins)
+            if not isinstance(record, Preset):
+                continue
+            values = record.resolve()
+            assert "trainer_type" in values.get("default_settings", {}), f"{record.name}: no trainer_type"
+            environment = values.get("environment", {})
+            kind = environment.get("type", "program")  # which the core has
+            document = {"preset": record.reference, "behaviors": {"Any": {}}, "environment": {"type": kind}}
+            config_from_mapping(document, plugins)
 
     def test_importing_it_is_cheap(self) -> None:
         assert doctor(self.plugin, "light") == []

@@ -37,7 +37,7 @@ class Table:
 
     def wait(self) -> None:
         """Let other threads run until all are here. The global generators are afterwards as they were before."""
-        restore = global_generators()
+        restore = save_generators()
         self.turn.release()
         try:
             self.barrier.wait(SECONDS)
@@ -48,7 +48,7 @@ class Table:
             restore()
 
 
-def global_generators() -> Callable[[], None]:
+def save_generators() -> Callable[[], None]:
     """Return what restores the global generators: in a run, each rank is a process with generators of its own."""
     plain = random.getstate()
     of_numpy = np.random.get_state()  # noqa: NPY002
@@ -76,12 +76,14 @@ class ThreadRanks(Ranks):
         """Return the sums over all ranks, added in the order of the ranks."""
         first, *others = self.all_gather(np.asarray(values))
         total: NDArray[Number] = first
-        for each in others:
-            total = total + each
+        for summand in others:
+            total = total + summand
         return total
 
     def all_gather(self, value: Any) -> list[Any]:
         """Return copies of the values of all ranks, in the order of the ranks."""
+        # Copies, because ranks that are processes share no memory. The second wait keeps the next exchange from
+        # overwriting values that another rank has not read.
         self._table.places[self.rank] = deepcopy(value)
         self._table.wait()
         gathered = deepcopy(self._table.places)
@@ -101,8 +103,9 @@ class ThreadRanks(Ranks):
         """Return the share of this rank. The slots are in the order of their environments."""
         parts = self.all_gather(env_index + first_env)
         begin = sum(len(part) for part in parts[: self.rank])
-        joined = np.concatenate(parts)
-        return SlotShare(len(joined), np.arange(begin, begin + len(env_index)), joined)
+        slots = np.arange(begin, begin + len(env_index))
+        all_env_index = np.concatenate(parts)
+        return SlotShare(len(all_env_index), slots, all_env_index)
 
 
 def in_ranks(function: Callable[[Ranks], T], size: int) -> Sequence[T]:

@@ -65,8 +65,8 @@ class RecordingFormatConformance(RecordRules):
 
     def make(self) -> RecordingFormat:
         """Create the format."""
-        made: RecordingFormat = self.record().create()
-        return made
+        format: RecordingFormat = self.record().create()
+        return format
 
     def expected(self, recording: Recording) -> Recording:
         """Return what reading gives for episodes that were written: override it for a format that cannot keep all."""
@@ -74,7 +74,8 @@ class RecordingFormatConformance(RecordRules):
 
     def write(self, path: Path, *parts: Recording) -> None:
         """Write the parts into one recording at ``path``."""
-        writer = self.make().writer(path, parts[0].behavior, RecordingAbout(environment_id="Walker-v0", trainer="ppo"))
+        about = RecordingAbout(environment_id="Walker-v0", trainer="ppo")
+        writer = self.make().writer(path, parts[0].behavior, about)
         for part in parts:
             writer.write(part)
         writer.close()
@@ -92,28 +93,30 @@ class RecordingFormatConformance(RecordRules):
         path = self.directory / "Walker"
         parts = [recorded(kind, lengths), recorded(kind, lengths[::-1], seed=2)]
         self.write(path, *parts)
-        made = self.make()
-        assert made.reads(path)
-        recording = made.read(path, "Runner")
-        assert recording_problem(recording) is None, recording_problem(recording)
+        format = self.make()
+        assert format.reads(path)
+        recording = format.read(path, "Runner")
+        problem = recording_problem(recording)
+        assert problem is None, problem
         expected = self.expected(Recording.joined(parts))
-        same_behavior(recording.behavior, attrs.evolve(expected.behavior, name="Runner"))
-        same_behavior(made.behavior(path, "Runner"), recording.behavior)
+        renamed = attrs.evolve(expected.behavior, name="Runner")
+        same_behavior(recording.behavior, renamed)
+        same_behavior(format.behavior(path, "Runner"), recording.behavior)
         assert_equal(arrays(recording), arrays(expected))
         for name, array in recording.observations.items():
             assert array.dtype == expected.observations[name].dtype, f"observation {name!r} has another type"
 
     def test_a_path_names_a_recording_only_when_it_is_complete(self) -> None:
         path = self.directory / "Walker"
-        made = self.make()
+        format = self.make()
         recording = recorded(min(self.kinds), (2, 3))
-        writer = made.writer(path, recording.behavior, RecordingAbout())
+        writer = format.writer(path, recording.behavior, RecordingAbout())
         writer.write(recording)
-        assert not made.reads(path), "an unfinished recording can be found"
+        assert not format.reads(path), "an unfinished recording can be found"
         writer.discard()
         assert list(self.directory.iterdir()) == [], "discard() left something"
         self.write(path, recording)
-        assert [each for each in self.directory.iterdir() if each != path] == [], "close() left something"
+        assert set(self.directory.iterdir()) <= {path}, "close() left something"
 
     def test_an_existing_path_is_refused_and_kept(self) -> None:
         path = self.directory / "Walker"
@@ -121,18 +124,21 @@ class RecordingFormatConformance(RecordRules):
         self.write(path, recording)
         with pytest.raises(ConfigError):
             self.make().writer(path, recording.behavior, RecordingAbout())
-        assert_equal(arrays(self.make().read(path, "Walker")), arrays(self.expected(recording)))
+        stored = self.make().read(path, "Walker")
+        assert_equal(arrays(stored), arrays(self.expected(recording)))
 
     def test_other_paths_are_not_recordings(self) -> None:
         """Every installed format is asked for every path that a configuration names."""
-        made = self.make()
+        format = self.make()
         text = self.directory / "notes.txt"
         empty = self.directory / "empty"
+        missing = self.directory / "missing"
         text.write_bytes(b"\x00\xff not a recording")
         empty.mkdir()
-        for path in (text, empty, self.directory / "missing", text / "below a file"):
-            assert made.reads(path) is False, path.name[:20]
-        assert all(made.reads(path) for path in made.stored().values())
+        for path in (text, empty, missing, text / "below a file"):
+            assert format.reads(path) is False, path.name[:20]
+        for path in format.stored().values():
+            assert format.reads(path)
 
     def test_a_damaged_file_is_an_error_and_never_a_part_of_a_recording(self) -> None:
         """Each file of the recording is cut in half, and overwritten."""

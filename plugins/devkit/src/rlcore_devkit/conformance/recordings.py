@@ -20,15 +20,14 @@ def record(environment: Environment, steps: int, choose: Choose | None = None, s
     generator = np.random.default_rng(seed)
     episodes: list[Recording] = []
     recorder = SlotRecorder(behavior, episodes.append)
-    batch = first_batches(environment, seed)[name]
+    batches = first_batches(environment, seed)
     for _ in range(steps):
-        if choose is None:
-            actions = random_actions(environment.behaviors, {name: batch}, generator)[name]
-        else:
-            actions = choose(batch)
-        recorder.act(batch, actions)
-        batch = environment.step({name: actions})[name]
-        recorder.observe(batch, batch.ended)
+        batch = batches[name]
+        actions = {name: choose(batch)} if choose else random_actions(environment.behaviors, batches, generator)
+        recorder.act(batch, actions[name])
+        batches = environment.step(actions)
+        after = batches[name]
+        recorder.observe(after, after.ended)
     return Recording.joined(episodes)
 
 

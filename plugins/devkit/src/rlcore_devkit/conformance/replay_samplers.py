@@ -44,6 +44,7 @@ from rlcore_torch import (
 )
 
 ROWS_PER_SLOT = 12  # of the ring of each slot
+ENDS = ("terminated", "truncated", "aborted")
 
 
 class ReplaySamplerConformance(RecordRules):
@@ -93,8 +94,10 @@ class ReplaySamplerConformance(RecordRules):
         history = self.history(slots)
         generator = np.random.default_rng(2)
         for step in history.steps(5 * ROWS_PER_SLOT):
-            size = (1, self.batch_size, 2 * len(history.buffer))[step % 3]
-            self._check_sample(history.sample(size, generator), history.buffer, size)
+            sizes = (1, self.batch_size, 2 * len(history.buffer))  # the last one has rows more than once
+            size = sizes[step % 3]
+            sample = history.sample(size, generator)
+            self._check_sample(sample, history.buffer, size)
         assert history.met_every_end(), "the history lacks an end"
 
     def test_a_sample_comes_from_a_single_transition(self) -> None:
@@ -113,9 +116,10 @@ class ReplaySamplerConformance(RecordRules):
             assert_equal(before, stored(history.buffer), "sampling changed the replay buffer")
             history.learn(sample)
             assert_equal(before, stored(history.buffer), "learned changed more than priorities")
-            if sample.steps is not None:
-                for name, array in arrays_of(sample.steps).items():
-                    assert not shares_memory(array, history.buffer), f"{name} of steps is not a copy"
+            if sample.steps is None:
+                continue
+            for name, array in arrays_of(sample.steps).items():
+                assert not shares_memory(array, history.buffer), f"{name} of steps is not a copy"
 
     def test_equal_seeds_draw_equal_samples(self) -> None:
         """Other generators of the process, seeded differently here, must not matter."""
@@ -125,7 +129,9 @@ class ReplaySamplerConformance(RecordRules):
             np.random.seed(seed)  # noqa: NPY002
             history = self.history()
             generator = np.random.default_rng(2)
-            samples = [history.draw(self.batch_size, generator) for _ in history.steps(3 * ROWS_PER_SLOT)]
+            samples = []
+            for _ in history.steps(3 * ROWS_PER_SLOT):
+                samples.append(history.draw(self.batch_size, generator))
             outcomes.append((samples, generator.random(3)))
         first, second = outcomes
         assert_equal(first, second, "equal generators, unequal samples: draw from `generator` only")
@@ -140,10 +146,11 @@ class ReplaySamplerConformance(RecordRules):
             check_storable(state["sampler"])
             path = save_checkpoint(self.directory / str(played), played, state)
             resumed = history.resumed(self.make(), load_checkpoint(path))
-            again = deepcopy(generator)
-            for _ in zip(history.steps(ROWS_PER_SLOT), resumed.steps(ROWS_PER_SLOT), strict=True):
+            resumed_generator = deepcopy(generator)
+            both = zip(history.steps(ROWS_PER_SLOT), resumed.steps(ROWS_PER_SLOT), strict=True)
+            for _ in both:
                 ours = history.draw(self.batch_size, generator)
-                theirs = resumed.draw(self.batch_size, again)
+                theirs = resumed.draw(self.batch_size, resumed_generator)
                 assert_equal(ours, theirs, f"resumed after {played} steps")
 
     def test_several_steps_start_at_the_rows_of_a_sample(self) -> None:
@@ -155,31 +162,37 @@ class ReplaySamplerConformance(RecordRules):
         history = self.history()
         history.sampler = self.make(n_steps=3)
         for _ in history.steps(3 * ROWS_PER_SLOT):
-            rows = history.sample(self.batch_size, np.random.default_rng(2)).rows
+            sample = history.sample(self.batch_size, np.random.default_rng(2))
+            rows = sample.rows
             indices, valid, _ = history.buffer.stretches(rows, 3)
             assert valid[0].all() and (indices[0] == rows).all()
-            assert (history.episode[indices] == history.episode[rows])[valid].all()
+            same_episode = history.episode[indices] == history.episode[rows]
+            assert same_episode[valid].all()
 
     # ------------------------------------------------------------ inside
 
     def _check_sample(self, sample: Sample, buffer: ReplayBuffer, size: int) -> None:
         rows = sample.rows
         weight = sample.weight
-        assert rows.dtype == np.int64 and rows.shape == (size,)
+        assert rows.dtype == np.int64
+        assert rows.shape == (size,)
         inside = (rows >= 0) & (rows < buffer.capacity)
         assert inside.all() and buffer.flags[rows].all(), "rows must hold transitions"
         if weight is not None:
-            assert weight.dtype == np.float32 and weight.shape == (size,)
+            assert weight.dtype == np.float32
+            assert weight.shape == (size,)
             assert np.isfinite(weight).all() and (weight > 0).all(), "weights must be finite and positive"
         if sample.steps is None:
             return
-        ours = arrays_of(sample.steps)
-        theirs = arrays_of(buffer.transitions(rows))
-        assert ours.keys() == theirs.keys(), "steps must have the parts of buffer.transitions(rows)"
-        for name, array in ours.items():
-            assert array.dtype == theirs[name].dtype and array.shape == theirs[name].shape, name
+        arrays = arrays_of(sample.steps)
+        transitions = arrays_of(buffer.transitions(rows))
+        assert arrays.keys() == transitions.keys(), "steps must have the parts of buffer.transitions(rows)"
+        for name, array in arrays.items():
+            expected = transitions[name]
+            assert array.dtype == expected.dtype, name
+            assert array.shape == expected.shape, name
             if name not in self.changed:
-                np.testing.assert_array_equal(array, theirs[name], f"{name} changed; `changed` does not name it")
+                np.testing.assert_array_equal(array, expected, f"{name} changed; `changed` does not name it")
 
 
 class History:
@@ -200,7 +213,7 @@ class History:
         """Return a copy whose sampler and buffer are loaded from ``state``."""
         other = deepcopy(self)
         other.sampler = sampler
-        other.buffer = ReplayBuffer(self.behavior, ROWS_PER_SLOT * self.behavior.slots, sampler.priority_alpha)
+        other.buffer = ReplayBuffer(self.behavior, self.buffer.capacity, sampler.priority_alpha)
         other.buffer.load_state_dict(state["buffer"])
         sampler.require_fit(state["sampler"])
         sampler.load_state_dict(state["sampler"])
@@ -209,12 +222,14 @@ class History:
     def steps(self, count: int) -> Iterator[int]:
         """Take ``count`` environment steps; after each one the buffer holds a transition."""
         behavior = self.behavior
-        slots = self.behavior.slots
+        slots = behavior.slots
         for _ in range(count):
             self.episode[self.buffer.head] = self.current
             choices = self.random.integers(behavior.discrete, size=(slots, len(behavior.discrete)))
-            self.buffer.act(self.random.uniform(-1, 1, (slots, behavior.continuous)).astype(np.float32), choices)
-            self.buffer.observe(self._batch(first=False))
+            raw = self.random.uniform(-1, 1, (slots, behavior.continuous))
+            self.buffer.act(raw.astype(np.float32), choices)
+            batch = self._batch(first=False)
+            self.buffer.observe(batch)
             self.step += 1
             yield self.step
 
@@ -236,40 +251,48 @@ class History:
         return {"rows": sample.rows, "weight": sample.weight, **steps}
 
     def met_every_end(self) -> bool:
-        return self.ends == {"terminated", "truncated", "aborted"}
+        return self.ends == set(ENDS)
 
     def _batch(self, first: bool) -> AgentBatch:
         slots = self.behavior.slots
-        begins = first or self.step == 0
-        ends = np.zeros(slots, np.int64) if begins else self.random.choice(4, size=slots, p=(0.7, 0.1, 0.1, 0.1))
-        flags = {name: ends == number for number, name in enumerate(("terminated", "truncated", "aborted"), 1)}
-        self.ends |= {name for name, ended in flags.items() if ended.any()}
-        self.current = np.where(ends != 0, self.current + slots, self.current)
-        acts = (self.random.random(slots) < 0.8) | (ends != 0) | begins
-        reward = np.where(acts, self.random.standard_normal(slots), 0.0).astype(np.float32)
-        batch = AgentBatch(random_observations(self.behavior, slots, self.random), reward, needs_action=acts, **flags)
-        if batch.ended.size:
-            batch.final_observations = random_observations(self.behavior, batch.ended.size, self.random)
+        begins = first or self.step == 0  # the first step closes a transition of every slot
+        ends: NDArray[np.int64] = np.zeros(slots, np.int64)  # 0: goes on; 1 to 3: the flag of ENDS
+        if not begins:
+            ends = self.random.choice(4, size=slots, p=(0.7, 0.1, 0.1, 0.1))
+        flags = {name: ends == number for number, name in enumerate(ENDS, 1)}
+        for name, ended in flags.items():
+            if ended.any():
+                self.ends.add(name)
+        closed = ends != 0
+        self.current = np.where(closed, self.current + slots, self.current)
+        acts = (self.random.random(slots) < 0.8) | closed | begins
+        reward = np.where(acts, self.random.standard_normal(slots), 0.0)
+        observations = random_observations(self.behavior, slots, self.random)
+        batch = AgentBatch(observations, reward.astype(np.float32), needs_action=acts, **flags)
+        count = batch.ended.size
+        if count:
+            batch.final_observations = random_observations(self.behavior, count, self.random)
         return batch
 
 
 def stored(buffer: ReplayBuffer) -> Any:
     """Return a copy of everything in the buffer but priorities, which samplers change."""
-    return copied({name: part for name, part in buffer.state_dict().items() if name != "priorities"})
+    parts = buffer.state_dict()
+    parts.pop("priorities", None)
+    return copied(parts)
 
 
 def arrays_of(steps: Steps) -> dict[str, NDArray[Any]]:
     """Return the arrays of ``steps`` by name: ``reward``, ``observations/vector``, ..."""
-    found: dict[str, NDArray[Any]] = {}
-    for field in attrs.fields(Steps):
-        value = getattr(steps, field.name)
+    arrays: dict[str, NDArray[Any]] = {}
+    for field, value in attrs.asdict(steps, recurse=False).items():
         if isinstance(value, Mapping):
-            found |= {f"{field.name}/{name}": array for name, array in value.items()}
+            arrays |= {f"{field}/{name}": array for name, array in value.items()}
         elif value is not None:
-            found[field.name] = value
-    return found
+            arrays[field] = value
+    return arrays
 
 
 def shares_memory(array: NDArray[Any], buffer: ReplayBuffer) -> bool:
-    own = [*buffer.observations.values(), buffer.raw, buffer.choices, buffer.reward, buffer.flags]
-    return any(np.may_share_memory(array, each) for each in own)
+    columns = [*buffer.observations.values(), buffer.raw, buffer.choices, buffer.reward, buffer.flags]
+    return any(np.may_share_memory(array, column) for column in columns)

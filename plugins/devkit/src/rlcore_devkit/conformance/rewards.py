@@ -57,11 +57,12 @@ class RewardProviderConformance(RecordRules):
 
     def make(self, **settings: Any) -> RewardProvider:
         """Create the provider; ``settings`` override those of the class."""
-        plugins = self.plugins()
         behavior = self.behavior()
-        learning = BehaviorSettings(reward_signals={self.reward: self.block(**settings)})
-        run = RunContext(RunConfig(behaviors={behavior.name: learning}), plugins, self.directory, 1, self.slots)
-        [provider] = run.create_reward_providers(behavior, learning)
+        block = self.block(**settings)
+        behavior_settings = BehaviorSettings(reward_signals={self.reward: block})
+        config = RunConfig(behaviors={behavior.name: behavior_settings})
+        run = RunContext(config, self.plugins(), self.directory, 1, self.slots)
+        [provider] = run.create_reward_providers(behavior, behavior_settings)
         return provider
 
     def transitions(self, seed: int = 0) -> Transitions:
@@ -76,14 +77,16 @@ class RewardProviderConformance(RecordRules):
 
     def test_rewards_are_finite_and_one_for_each_transition(self) -> None:
         reward = evaluate(self.make(), self.transitions())
-        assert reward.shape == (self.rows, self.slots) and reward.dtype == np.float32
+        assert reward.shape == (self.rows, self.slots)
+        assert reward.dtype == np.float32
         assert np.isfinite(reward).all()
 
     def test_a_minibatch_is_rewarded_like_the_rollout_it_is_of(self) -> None:
         rollout = self.transitions()
-        minibatch = first_axes_joined(rollout)
-        reward = evaluate(self.make(), rollout).reshape(-1)
-        np.testing.assert_allclose(evaluate(self.make(), minibatch), reward, rtol=1e-5, atol=1e-6)
+        minibatch = flattened(rollout)
+        expected = evaluate(self.make(), rollout).reshape(-1)
+        reward = evaluate(self.make(), minibatch)
+        np.testing.assert_allclose(reward, expected, rtol=1e-5, atol=1e-6)
 
     def test_an_update_does_not_depend_on_the_shape_that_transitions_in_order_have(self) -> None:
         """A rollout is [N] with slots instead of [T, S] where agents do not act together."""
@@ -92,16 +95,19 @@ class RewardProviderConformance(RecordRules):
         rollout = self.transitions()
         update(provider, rollout)
         update(other, in_one_row(rollout))
-        np.testing.assert_allclose(evaluate(other, rollout), evaluate(provider, rollout), rtol=1e-5, atol=1e-6)
+        expected = evaluate(provider, rollout)
+        reward = evaluate(other, rollout)
+        np.testing.assert_allclose(reward, expected, rtol=1e-5, atol=1e-6)
 
     def test_an_update_takes_a_minibatch_beside_what_was_collected_or_beside_nothing_new(self) -> None:
         provider = self.make()
-        for new in (self.transitions(1), None):
-            minibatch = first_axes_joined(self.transitions(2))
-            minibatch.collecting = lambda new=new: new
+        for collected in (self.transitions(1), None):
+            minibatch = flattened(self.transitions(2))
+            minibatch.collecting = lambda collected=collected: collected
             stats = update(provider, minibatch)
             assert np.isfinite(list(stats.values())).all()
-        assert np.isfinite(evaluate(provider, self.transitions(3))).all()
+        reward = evaluate(provider, self.transitions(3))
+        assert np.isfinite(reward).all()
 
     def test_what_it_is_shown_stays_as_it_is(self) -> None:
         provider = self.make()
@@ -116,40 +122,48 @@ class RewardProviderConformance(RecordRules):
     def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
         provider = self.make()
         self._learn(provider, range(3))
-        assert_resumes(provider, self.make(), self.directory, lambda each: self._learn(each, range(3, 6)))
+
+        def continue_from(provider: RewardProvider) -> list[Any]:
+            return self._learn(provider, range(3, 6))
+
+        assert_resumes(provider, self.make(), self.directory, continue_from)
 
     def _learn(self, provider: RewardProvider, seeds: Iterable[int]) -> list[Any]:
         """Evaluate and update with a rollout of each seed; return the results."""
         results: list[Any] = []
         for seed in seeds:
             rollout = self.transitions(seed)
-            results += [evaluate(provider, rollout), update(provider, rollout)]
+            results.append(evaluate(provider, rollout))
+            results.append(update(provider, rollout))
         return results
 
 
 def random_transitions(behavior: BehaviorSpec, lead: tuple[int, ...], seed: int = 0) -> Transitions:
     """Return transitions with random values and the leading shape ``lead``."""
     generator = np.random.default_rng(seed)
+    rows = prod(lead)
 
-    def values() -> dict[str, NDArray[Any]]:
-        drawn = random_observations(behavior, prod(lead), generator)
+    def draw() -> dict[str, NDArray[Any]]:
+        drawn = random_observations(behavior, rows, generator)
         return {name: array.reshape(*lead, *array.shape[1:]) for name, array in drawn.items()}
 
-    observations = values()
-    following = values()
+    observations = draw()
+    next_observations = draw()
     actions = Actions()
     if behavior.continuous:
-        actions.continuous = generator.uniform(-1.0, 1.0, (*lead, behavior.continuous)).astype(np.float32)
+        reals = generator.uniform(-1.0, 1.0, (*lead, behavior.continuous))
+        actions.continuous = reals.astype(np.float32)
     if behavior.discrete:
         actions.discrete = generator.integers(behavior.discrete, size=(*lead, len(behavior.discrete)))
-    ends = generator.random((2, *lead)) < 0.2
+    terminated, truncated = generator.random((2, *lead)) < 0.2
+    reward = generator.standard_normal(lead)
     return Transitions(
         observations=observations,
         actions=actions,
-        reward=generator.standard_normal(lead).astype(np.float32),
-        terminated=ends[0],
-        truncated=ends[1] & ~ends[0],
-        following=lambda: following,
+        reward=reward.astype(np.float32),
+        terminated=terminated,
+        truncated=truncated & ~terminated,
+        following=lambda: next_observations,
     )
 
 
@@ -173,22 +187,27 @@ def arrays_of(transitions: Transitions) -> dict[str, Any]:
 
 def in_one_row(transitions: Transitions) -> Transitions:
     """Return a rollout [T, S] as [N] with the slot of each transition."""
-    joined = first_axes_joined(transitions)
     rows, slots = transitions.reward.shape
-    joined.slot = np.tile(np.arange(slots), rows)
-    return joined
+    row = flattened(transitions)
+    row.slot = np.tile(np.arange(slots), rows)
+    return row
 
 
-def first_axes_joined(transitions: Transitions) -> Transitions:
+def flattened(transitions: Transitions) -> Transitions:
     """Flatten the first two axes: return the transitions as [rows * slots]."""
 
-    def joined(value: Any) -> Any:
+    def flat(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {name: joined(array) for name, array in value.items()}
-        return None if value is None else value.reshape(-1, *value.shape[2:])
+            return {name: flat(array) for name, array in value.items()}
+        if value is None:
+            return None
+        return value.reshape(-1, *value.shape[2:])
 
-    arrays = {
-        name: joined(getattr(transitions, name)) for name in ("observations", "reward", "terminated", "truncated")
-    }
-    actions = Actions(joined(transitions.actions.continuous), joined(transitions.actions.discrete))
-    return Transitions(actions=actions, following=lambda: joined(transitions.next_observations), **arrays)
+    return Transitions(
+        observations=flat(transitions.observations),
+        actions=Actions(flat(transitions.actions.continuous), flat(transitions.actions.discrete)),
+        reward=flat(transitions.reward),
+        terminated=flat(transitions.terminated),
+        truncated=flat(transitions.truncated),
+        following=lambda: flat(transitions.next_observations),
+    )

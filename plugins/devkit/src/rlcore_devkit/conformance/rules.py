@@ -21,11 +21,12 @@ from rlcore import (
     Record,
     RunConfig,
     RunContext,
+    dotted,
     load_plugins,
     main,
+    read_settings,
     selection_from,
 )
-from rlcore_devkit.blocks import checked_block
 
 
 class Rules:
@@ -80,16 +81,20 @@ class RecordRules(Rules):
 
     def block(self, **settings: Any) -> Any:
         """Return the checked block, None without a settings class; ``settings`` override those of the class."""
-        if getattr(self._record, "settings", None) is None:
+        record = self._record
+        if getattr(record, "settings", None) is None:
             return None
-        typed = {"type": self.reference} if "type" in attrs.fields_dict(self._record.resolve("settings")) else {}
-        return checked_block(self._record, {**typed, **self.settings, **settings})
+        block = {**self.settings, **settings}
+        if "type" in attrs.fields_dict(record.resolve("settings")):
+            block.setdefault("type", self.reference)
+        return checked_block(record, block)
 
     def context(self, *behaviors: BehaviorSpec, directory: Path | None = None) -> RunContext:
         """Return a run with these behaviors, in :attr:`directory` by default."""
-        config = RunConfig(behaviors={behavior.name: BehaviorSettings() for behavior in behaviors})
-        known = {behavior.name: behavior for behavior in behaviors}
-        return RunContext(config, self.plugins(), directory or self.directory, 1, 1, behaviors=known)
+        settings = {behavior.name: BehaviorSettings() for behavior in behaviors}
+        config = RunConfig(behaviors=settings)
+        specs = {behavior.name: behavior for behavior in behaviors}
+        return RunContext(config, self.plugins(), directory or self.directory, 1, 1, behaviors=specs)
 
     def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
         record = self.record()
@@ -99,16 +104,33 @@ class RecordRules(Rules):
                 self.block(no_such_key=1)
 
 
+def checked_block(record: Record, block: Mapping[str, Any], attribute: str = "settings") -> Any:
+    """Return the settings of ``record`` from ``block``, as in a file. Raises :class:`rlcore.ConfigError`.
+
+    ``attribute`` of the record names the class of the settings.
+    """
+    settings, problems = read_settings(record.resolve(attribute), dict(block))
+    if problems:
+        raise ConfigError("; ".join(f"{dotted((record.name, *path))}: {text}" for path, text in problems))
+    return settings
+
+
 def doctor(plugin: str, rule: str, imported: bool = False) -> list[str]:
     """Return what ``rlcore plugins doctor`` says about one rule of a plugin, and every error.
 
     With ``imported``, the targets of its records are imported. What needs an extra that is not installed is left out.
     """
     printed = io.StringIO()
+    option = "--import" if imported else "--no-import"
     with contextlib.redirect_stdout(printed):
-        main(["plugins", "doctor", plugin, "--json", "--import" if imported else "--no-import"])
-    found = json.loads(printed.getvalue())["findings"]
-    return [each["message"] for each in found if each["level"] == "error" or each["rule"] == rule != "targets"]
+        main(["plugins", "doctor", plugin, "--json", option])
+    messages = []
+    for finding in json.loads(printed.getvalue())["findings"]:
+        # A warning about targets is a library that only an extra installs: no fault of the plugin.
+        asked = finding["rule"] == rule and rule != "targets"
+        if asked or finding["level"] == "error":
+            messages.append(finding["message"])
+    return messages
 
 
 def installed(name: str) -> Plugins:

@@ -18,6 +18,7 @@ from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.conformance.states import global_generators
 from rlcore_torch import ScheduleSpec
 
+# With the numbers next to both ends, at which logarithms and powers of progress may not be finite.
 PROGRESS = [0.0, 5e-324, *(step / 997 for step in range(1, 997)), 1.0 - 2.0**-53, 1.0]
 
 

@@ -20,9 +20,10 @@ from rlcore_devkit.conformance.states import copied
 from rlcore_devkit.playing import random_observations
 
 EPISODE = 6  # steps of an episode that is neither cut nor lost
-# the steps after which a reset cuts all episodes: 3, 11, 19, ...
+# A reset cuts all episodes after the steps 3, 11, 19, ...
 CUT_EVERY = 8
 CUT_AT = 3
+# No common factor with EPISODE, so that environments are lost at every length of an episode.
 LOST_EVERY = 17
 LOST_AT = 9
 
@@ -63,15 +64,15 @@ class Script:
         generator = np.random.default_rng(1)
         slots = behavior.slots
 
-        def seen(count: int) -> Columns:
+        def columns(count: int) -> Columns:
             rows = random_observations(behavior, count * slots, generator)
             return {name: array.reshape(count, slots, *array.shape[1:]) for name, array in rows.items()}
 
-        step = np.arange(steps)[:, None]
-        cuts = step[:, 0] % CUT_EVERY == CUT_AT
+        step = np.arange(steps)
+        cuts = step % CUT_EVERY == CUT_AT
         cut = cuts[:, None]
         # All agents of an environment end together, so that no rule about agents that wait for others matters.
-        phase = step + behavior.env_index
+        phase = step[:, None] + behavior.env_index
         ended = (phase % EPISODE == EPISODE - 1) & ~cut
         lost = (phase % LOST_EVERY == LOST_AT) & ~ended & ~cut
         truncated = ended & (phase // EPISODE % 2 == 0)
@@ -80,16 +81,17 @@ class Script:
         needs_action = None
         if waiting:
             needs_action = generator.random((steps, slots)) < 2 / 3
-            needs_action |= ended | lost | cut
+            needs_action |= ended | lost | cut  # an end closes the agent's transition
         reward = generator.normal(size=(steps, slots)).astype(np.float32)
         if needs_action is not None:
             reward[~needs_action] = 0.0
+        group_reward = shared[:, group % slots]
         return cls(
-            observations=seen(steps + 1),
-            finals=seen(steps),
-            restarts=seen(steps),
+            observations=columns(steps + 1),
+            finals=columns(steps),
+            restarts=columns(steps),
             reward=reward,
-            group_reward=shared[:, group % slots].astype(np.float32),
+            group_reward=group_reward.astype(np.float32),
             terminated=ended & ~truncated,
             truncated=truncated,
             aborted=lost,
@@ -114,14 +116,14 @@ class Script:
 
     def after(self, step: int) -> AgentBatch:
         """Return what the agents receive after ``step``."""
-        batch = AgentBatch(
-            {name: array[step + 1].copy() for name, array in self.observations.items()},
-            self.reward[step].copy(),
-            self.terminated[step].copy(),
-            self.truncated[step].copy(),
-        )
-        if batch.ended.size:
-            batch.final_observations = {name: array[step, batch.ended] for name, array in self.finals.items()}
+        observations = {name: array[step + 1].copy() for name, array in self.observations.items()}
+        reward = self.reward[step].copy()
+        terminated = self.terminated[step].copy()
+        truncated = self.truncated[step].copy()
+        batch = AgentBatch(observations, reward, terminated, truncated)
+        ended = batch.ended
+        if ended.size:
+            batch.final_observations = {name: array[step, ended] for name, array in self.finals.items()}
         if self.needs_action is None:
             batch.group_reward = self.group_reward[step].copy()
         else:
@@ -133,7 +135,8 @@ class Script:
     def _reset(self, observations: Columns) -> AgentBatch:
         slots = self.reward.shape[1]
         none = np.zeros(slots, np.bool_)
-        batch = AgentBatch(copied(observations), np.zeros(slots, np.float32), none, none.copy())
+        reward = np.zeros(slots, np.float32)
+        batch = AgentBatch(copied(observations), reward, none, none.copy())
         if self.needs_action is not None:
             batch.needs_action = np.ones(slots, np.bool_)
         return batch
@@ -145,12 +148,13 @@ class Script:
 
         Together they stay the same, so that running means and variances of observations do too.
         """
-        changed = copied(getattr(self, column))
-        for array in changed.values():
-            part = array[: self.steps] if column != "observations" else array[1:]
-            part[where] = np.roll(part[where], 1, axis=0)
-        swapped: dict[str, Any] = {column: changed}
-        return attrs.evolve(self, **swapped)
+        swapped = copied(getattr(self, column))
+        for array in swapped.values():
+            # Observations after the steps: the first row is what the agents see before all of them.
+            after = array[1:] if column == "observations" else array
+            after[where] = np.roll(after[where], 1, axis=0)
+        changes: dict[str, Any] = {column: swapped}
+        return attrs.evolve(self, **changes)
 
     def of_slots(self, slots: NDArray[np.integer[Any]]) -> Script:
         """Return the script of these ``slots`` alone."""
@@ -205,13 +209,14 @@ def play_script(
     as the end of what was collected. A rollout that is complete there is not cut.
     """
     cuts = np.zeros(script.steps, np.bool_)
+    may_cut = script.cuts if cut is None else script.cuts & cut
     batch = script.first()
     trainer.begin(batch)
     learned = 0
-    began = script.steps
+    first_update = script.steps
     was_ready = False
     for step in range(script.steps):
-        if learned >= updates and step >= began + steps_learning:
+        if learned >= updates and step >= first_update + steps_learning:
             break
         actions: Actions = trainer.act(batch)
         batch = script.after(step)
@@ -219,12 +224,12 @@ def play_script(
         ready = trainer.ready()
         complete = ready and not was_ready  # a trainer that is ready in most steps may learn one step later
         was_ready = ready
-        if script.cuts[step] and not complete and (cut is None or cut[step]):
+        if may_cut[step] and not complete:
             cuts[step] = True
             batch = script.restarted(step)
             trainer.begin(batch)
         elif ready:
             trainer.update()
             learned += 1
-            began = min(began, step)
+            first_update = min(first_update, step)
     return learned, cuts

@@ -17,14 +17,15 @@ NOT_RESTORED = "load_state_dict does not restore what state_dict gave"
 
 def copied(state: Any) -> Any:
     """Return a copy of nested mappings, lists and objects of arrays that shares no memory, except in frozen parts."""
-    if isinstance(state, FrozenState):
+    if isinstance(state, FrozenState):  # its content cannot be changed
         return state
     if isinstance(state, Mapping):
         return {key: copied(value) for key, value in state.items()}
     if isinstance(state, list | tuple):
         return [copied(value) for value in state]
     if attrs.has(type(state)):
-        return type(state)(**copied(_fields(state)))
+        fields = copied(_fields(state))
+        return type(state)(**fields)
     return state.copy() if isinstance(state, np.ndarray) else state
 
 
@@ -38,8 +39,9 @@ def check_storable(state: Any, where: str = "state_dict()") -> None:
         for value in state:
             check_storable(value, f"{where}[...]")
     else:
+        kind = type(state).__name__
         plain = state is None or isinstance(state, bool | int | float | str | np.ndarray)
-        assert plain, f"{where} is a {type(state).__name__}, neither a numpy array nor JSON"
+        assert plain, f"{where} is a {kind}, neither a numpy array nor JSON"
 
 
 def equal(ours: Any, theirs: Any) -> bool:
@@ -97,7 +99,8 @@ def global_generators() -> tuple[Any, ...]:
 def through_a_file(state: Any, directory: Path) -> Any:
     """Return the state as a checkpoint in ``directory`` gives it back; check that the checkpoint can hold it."""
     check_storable(state)
-    return load_checkpoint(save_checkpoint(directory, 1, {"state": state}))["state"]
+    path = save_checkpoint(directory, 1, {"state": state})
+    return load_checkpoint(path)["state"]
 
 
 def _fields(value: Any) -> Any:

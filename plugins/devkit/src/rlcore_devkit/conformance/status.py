@@ -30,14 +30,14 @@ from rlcore import (
     python_command,
     selection_from,
 )
-from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.files import contents, damages, restore
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, checked_block
 
 
 def _alone(plugin: str) -> Plugins:
     """The plugin beside rlcore's own and no other, so that no other store answers first."""
-    return load_plugins(selection_from(None, {}, (plugin,), True))
+    selection = selection_from(None, {}, (plugin,), True)
+    return load_plugins(selection)
 
 
 class StatusSectionConformance(Rules):
@@ -61,13 +61,15 @@ class StatusSectionConformance(Rules):
     def run(self, name: str = "run", steps: int = 0, purpose: Purpose = "train") -> RunContext:
         """Return the context of a run in its own directory, resumed at ``steps`` of each behavior, 0 for a new run."""
         directory = self.directory / name
-        (directory / "run_logs").mkdir(parents=True, exist_ok=True)
+        logs = directory / "run_logs"
+        logs.mkdir(parents=True, exist_ok=True)
         plugins = self.plugins()
-        blocks = {
-            record.name: checked_block(record, self.sections.get(record.name, {}), "target")
-            for record in plugins.records("section")
-        }
-        config = RunConfig(behaviors={each: BehaviorSettings() for each in self.behaviors}, sections=blocks)
+        blocks = {}
+        for record in plugins.records("section"):
+            block = self.sections.get(record.name, {})
+            blocks[record.name] = checked_block(record, block, "target")
+        behaviors = {behavior: BehaviorSettings() for behavior in self.behaviors}
+        config = RunConfig(behaviors=behaviors, sections=blocks)
         resumed = dict.fromkeys(self.behaviors, steps) if steps else {}
         return RunContext(config, plugins, directory, 1, 1, purpose, resumed_steps=resumed)
 
@@ -97,9 +99,11 @@ class StatusSectionConformance(Rules):
         reported = from_checkpoint(plugins.report_status(run))
         for unknown in ({}, {"acme-other": {"kept": [1, None]}, "metadata": {"run_steps": 1000}}):
             resumed = self.plugins()
-            again = self.run(f"resumed-{len(unknown)}", 1000)
-            resumed.restore_status(again, from_checkpoint({**unknown, **reported}))
-            assert from_checkpoint(resumed.report_status(again)) == reported, "what was reported is lost"
+            resumed_run = self.run(f"resumed-{len(unknown)}", 1000)
+            status = from_checkpoint({**unknown, **reported})
+            resumed.restore_status(resumed_run, status)
+            after = from_checkpoint(resumed.report_status(resumed_run))
+            assert after == reported, "what was reported is lost"
 
     def test_a_run_that_began_without_the_plugin_can_be_resumed_with_it(self) -> None:
         plugins = self.plugins()
@@ -119,12 +123,13 @@ class StatusSectionConformance(Rules):
         reported = from_checkpoint(plugins.report_status(run))
         for name in reported:
             resumed = self.plugins()
-            again = self.run(f"resumed-{name}", 1000)
-            before = resumed.report_status(again)
+            resumed_run = self.run(f"resumed-{name}", 1000)
+            before = resumed.report_status(resumed_run)
+            status = {**reported, name: wrong}
             with pytest.raises(RunStateError) as refused:
-                resumed.restore_status(again, {**reported, name: wrong})
+                resumed.restore_status(resumed_run, status)
             assert name in str(refused.value), f"the error does not name the section {name!r}: {refused.value}"
-            assert resumed.report_status(again) == before, "a refused section changed the plugin's state"
+            assert resumed.report_status(resumed_run) == before, "a refused section changed the plugin's state"
 
     def test_runs_of_one_process_are_independent(self) -> None:
         """State of a run belongs in ``run.stash``, not in the plugin's module."""
@@ -139,7 +144,8 @@ class StatusSectionConformance(Rules):
         self.change(plugins, run)
         reported = from_checkpoint(plugins.report_status(run))
         before = contents(run.directory)
-        plugins.restore_status(self.run(steps=1000, purpose="inference"), reported)
+        inference = self.run(steps=1000, purpose="inference")
+        plugins.restore_status(inference, reported)
         assert contents(run.directory) == before
 
 
@@ -168,9 +174,9 @@ class StatusStoreConformance(Rules):
 
     def logs(self, name: str = "run") -> Path:
         """Return the directory of a run's logs; it exists."""
-        made = self.directory / name / "run_logs"
-        made.mkdir(parents=True, exist_ok=True)
-        return made
+        logs = self.directory / name / "run_logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        return logs
 
     def damage(self, logs: Path) -> list[Callable[[], object]]:
         """Return functions that each damage what is stored for the run with the logs ``logs``.
@@ -190,7 +196,8 @@ class StatusStoreConformance(Rules):
         """Sections of plugins that are not installed, and keys of a later rlcore, are kept."""
         logs = self.logs()
         self.plugins().write_status(STATUS, logs)
-        assert as_stored(self.plugins().read_status(logs)) == as_stored(STATUS)
+        status = self.plugins().read_status(logs)
+        assert as_stored(status) == as_stored(STATUS)
 
     def test_another_process_reads_it(self) -> None:
         logs = self.logs()
@@ -204,31 +211,36 @@ class StatusStoreConformance(Rules):
         logs = self.logs()
         plugins = self.plugins()
         plugins.write_status(STATUS, logs)
-        later = {"metadata": {**STATUS["metadata"], "run_steps": 2000}, "Walker": {"checkpoints": []}}
-        for status in (later, {**later, "Walker": {"checkpoints": [], "final_checkpoint": {"steps": 2000}}}):
-            plugins.write_status(status, logs)  # the second is that of the end of the run, at the same step
+        metadata = {**STATUS["metadata"], "run_steps": 2000}
+        later = {"metadata": metadata, "Walker": {"checkpoints": []}}
+        # The end of a run writes a second status at the step of the last one; a store must not keep the first.
+        final = {"metadata": metadata, "Walker": {"checkpoints": [], "final_checkpoint": {"steps": 2000}}}
+        for status in (later, final):
+            plugins.write_status(status, logs)
             assert as_stored(plugins.read_status(logs)) == as_stored(status)
 
     def test_runs_are_kept_apart(self) -> None:
         plugins = self.plugins()
+        one = self.logs("one")
+        two = self.logs("two")
         other = {**STATUS, "Walker": {"checkpoints": []}}
-        plugins.write_status(STATUS, self.logs("one"))
-        assert plugins.read_status(self.logs("two")) is None
-        plugins.write_status(other, self.logs("two"))
-        assert as_stored(plugins.read_status(self.logs("one"))) == as_stored(STATUS)
-        assert as_stored(plugins.read_status(self.logs("two"))) == as_stored(other)
+        plugins.write_status(STATUS, one)
+        assert plugins.read_status(two) is None
+        plugins.write_status(other, two)
+        assert as_stored(plugins.read_status(one)) == as_stored(STATUS)
+        assert as_stored(plugins.read_status(two)) == as_stored(other)
 
     def test_damage_is_an_error_and_never_a_part_of_a_status(self) -> None:
         """Reading raises RunStateError, or returns a status that was written. Restoring the files repairs it."""
         logs = self.logs()
         plugins = self.plugins()
         plugins.write_status(STATUS, logs)
-        ways = self.damage(logs)
-        if not ways:
+        functions = self.damage(logs)
+        if not functions:
             pytest.skip("the store has no files in the run directory; override damage()")
         intact = contents(logs)
         refusals = []
-        for damage in ways:
+        for damage in functions:
             damage()
             try:
                 status = plugins.read_status(logs)
@@ -239,7 +251,8 @@ class StatusStoreConformance(Rules):
             restore(logs, intact)
             assert as_stored(plugins.read_status(logs)) == as_stored(STATUS)
         assert refusals, "no damage was noticed"
-        assert not any("\n" in refusal for refusal in refusals), "the error must be one line"
+        for refusal in refusals:
+            assert "\n" not in refusal, "the error must be one line"
 
 
 # Every kind of JSON value, among them numbers that a conversion to floats would change.

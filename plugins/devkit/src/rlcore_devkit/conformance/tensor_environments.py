@@ -66,8 +66,8 @@ class TensorEnvironmentConformance(EnvironmentConformance):
                 assert batch.reward.dtype == torch.float32
                 assert {batch.terminated.dtype, batch.truncated.dtype} == {torch.bool}
                 assert batch.needs_action is None or environment.takes_turns, "takes_turns must be true"
-                ended = bool((batch.terminated | batch.truncated).any())
-                assert batch.final_observations is not None or not ended
+                ended = batch.terminated | batch.truncated
+                assert batch.final_observations is not None or not ended.any()
 
     def test_episodes_gives_a_copy(self) -> None:
         environment = self.opened_tensors()
@@ -98,7 +98,8 @@ class TensorEnvironmentConformance(EnvironmentConformance):
                 for part in (actions.continuous, actions.discrete):
                     if part is not None:
                         part.zero_()
-            assert_equal(_copied(batches), _copied(theirs.step(kept)))
+            expected = theirs.step(kept)
+            assert_equal(_copied(batches), _copied(expected))
 
     def test_a_saved_state_does_not_change_with_later_steps(self) -> None:
         environment = self.opened_tensors()

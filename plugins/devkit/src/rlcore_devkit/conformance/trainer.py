@@ -148,12 +148,15 @@ class TrainerRules(Rules):
     def test_its_settings_are_written_and_read_back_alike(self) -> None:
         plugins = self.plugins()
         config = config_from_mapping({"behaviors": {"Walker": self.block()}}, plugins)
-        assert isinstance(config.behaviors["Walker"].hyperparameters, self._spec.resolve("settings"))
-        assert config_from_mapping(dump_config(config), plugins) == config
+        hyperparameters = config.behaviors["Walker"].hyperparameters
+        assert isinstance(hyperparameters, self._spec.resolve("settings"))
+        written = dump_config(config)
+        assert config_from_mapping(written, plugins) == config
 
     def test_unknown_hyperparameters_are_refused(self) -> None:
+        block = self.block(no_such_key=1)
         with pytest.raises(ConfigError, match="no_such_key"):
-            config_from_mapping({"behaviors": {"Walker": self.block(no_such_key=1)}}, self.plugins())
+            config_from_mapping({"behaviors": {"Walker": block}}, self.plugins())
 
     def test_refuses_actions_it_does_not_declare(self) -> None:
         for kind in SPACES.keys() - self.spaces:
@@ -164,15 +167,13 @@ class TrainerRules(Rules):
         trainer = self.untrained(self.environment())
         before = copied(trainer.state_dict())
         [behavior] = self.environment().behaviors.values()
-        wider = IdentityEnvironment(
-            self.num_envs,
-            continuous=behavior.continuous and behavior.continuous + 1,
-            discrete=tuple(options + 1 for options in behavior.discrete),
-        )
+        reals = behavior.continuous + 1 if behavior.continuous else 0
+        options = [count + 1 for count in behavior.discrete]
+        wider = IdentityEnvironment(self.num_envs, continuous=reals, discrete=options)
         state = self.untrained(wider).state_dict()
-        for load, what in ((trainer.load_state_dict, state), (trainer.load_model, state["model"])):
+        for load, part in ((trainer.load_state_dict, state), (trainer.load_model, state["model"])):
             with pytest.raises(RunStateError):
-                load(what)
+                load(part)
             assert_equal(before, trainer.state_dict(), "a refused state changed the trainer")
 
 
@@ -211,19 +212,19 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
 
     def test_is_made_for_every_kind_of_action_it_declares(self) -> None:
         for kind in self.spaces:
-            environment = SPACES[kind](self.num_envs)
-            [behavior] = environment.behaviors.values()
-            for mask, actions, *_ in play(self.make(environment), environment, 5):
-                check_actions(behavior, mask, actions)
+            self._play_and_check(SPACES[kind](self.num_envs), 5)
+
+    def _play_and_check(self, environment: Environment, steps: int) -> None:
+        [behavior] = environment.behaviors.values()
+        trainer = self.make(environment)
+        for mask, actions, *_ in play(trainer, environment, steps):
+            check_actions(behavior, mask, actions)
 
     # ------------------------------------------------------------ acting
 
     def test_never_chooses_a_masked_option(self) -> None:
         self._need_discrete_actions()
-        environment = TinyCorridor(self.num_envs, masked=True)
-        [behavior] = environment.behaviors.values()
-        for mask, actions, *_ in play(self.make(environment), environment, self.steps):
-            check_actions(behavior, mask, actions)
+        self._play_and_check(TinyCorridor(self.num_envs, masked=True), self.steps)
 
     def test_the_policy_acts_by_itself_and_repeats_itself(self) -> None:
         environment = self.environment()
@@ -232,13 +233,12 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         batch = begun(trainer, environment)
         before = trainer.state_dict()
         for deterministic in (True, False):
-            answer = act_twice(trainer.policy, batch, deterministic)
-            check_actions(behavior, batch.action_mask, answer)
-        row = batch.take(np.arange(1))
-        one = act(trainer.policy, row)
-        assert {len(part) for part in (one.continuous, one.discrete) if part is not None} == {1}, (
-            "a policy takes any number of rows"
-        )
+            actions = act_twice(trainer.policy, batch, deterministic)
+            check_actions(behavior, batch.action_mask, actions)
+        one_row = batch.take(np.arange(1))
+        actions = act(trainer.policy, one_row)
+        for part in (actions.continuous, actions.discrete):
+            assert part is None or len(part) == 1, "a policy takes any number of rows"
         assert_equal(before, trainer.state_dict(), "using the policy changed the trainer")
 
     # ------------------------------------------------------------ learning
@@ -251,7 +251,8 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         updates = []
         learned = 0
         for _ in range(self.steps):
-            learned += int(np.sum(getattr(trainer, "learning_slots", everyone)))
+            learning = getattr(trainer, "learning_slots", everyone)
+            learned += int(np.sum(learning))
             batch, update = learn_on(trainer, environment, batch, 1)
             updates += update
         assert trainer.steps == learned
@@ -264,28 +265,33 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         for _ in range(2):
             environment = self.environment()
             trainer = self.make(environment)
-            outcomes.append({"updates": learn(trainer, environment, self.steps), "state": trainer.state_dict()})
+            updates = learn(trainer, environment, self.steps)
+            outcomes.append({"updates": updates, "state": trainer.state_dict()})
         assert_equal(outcomes[0], outcomes[1])
 
     def test_learns(self) -> None:
         environment = self._task()
         measured = self._task()
         assert isinstance(environment, IdentityEnvironment)
-        candidates = (self.make(environment, seed) for seed in range(1, 10))
-        # Initial weights sometimes solve the task, which would prove nothing.
-        trainer = next(t for t in candidates if mean_reward(t, environment) < 0.7)
+        for seed in range(1, 10):
+            trainer = self.make(environment, seed)
+            # Initial weights sometimes solve the task, which would prove nothing.
+            if mean_reward(trainer, environment) < 0.7:
+                break
         batch = begun(trainer, environment)
         steps = self.learns_within // self.num_envs
-        reached = 0.0
+        reward = 0.0
         for _ in range(4):  # a trainer that learns sooner is done sooner
             batch, _ = learn_on(trainer, environment, batch, steps // 4)
-            reached = mean_reward(trainer, measured)
-            if reached > 0.8:
+            reward = mean_reward(trainer, measured)
+            if reward > 0.8:
                 break
-        assert reached > 0.8, f"mean reward {reached:.2f} of at most 1 after {trainer.steps} steps"
+        assert reward > 0.8, f"mean reward {reward:.2f} of at most 1 after {trainer.steps} steps"
 
     def _task(self) -> Environment:
-        return identity_discrete(self.num_envs) if "discrete" in self.spaces else self.environment()
+        if "discrete" in self.spaces:
+            return identity_discrete(self.num_envs)
+        return self.environment()
 
     @pytest.mark.parametrize("case", ["episodes of one step", "time limits only", "cut by a reset"])
     def test_handles_episodes_of_every_kind(self, case: str) -> None:
@@ -296,7 +302,8 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
             "cut by a reset": TinyCorridor(self.num_envs),
         }[case]
         trainer = self.make(environment)
-        for _ in range(4 if case == "cut by a reset" else 1):
+        resets = 4 if case == "cut by a reset" else 1
+        for _ in range(resets):
             for stats in learn(trainer, environment, self.steps // 3):
                 check_statistics(stats)
 
@@ -343,7 +350,8 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         environment = self.environment()
         trainer = self.make(environment)
         learn(trainer, environment, self.steps // 2 + 3)  # to the middle of a rollout
-        assert_resumes(trainer, self.make(self.environment()), self.directory, self._learn_on, NOT_RESUMED)
+        resumed = self.make(self.environment())
+        assert_resumes(trainer, resumed, self.directory, self._learn_on, NOT_RESUMED)
 
     def _learn_on(self, trainer: Trainer) -> list[Mapping[str, float]]:
         return learn(trainer, self.environment(), self.steps, seed=7)
@@ -351,25 +359,23 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
     def test_snapshots_do_not_change_and_are_restored_from_their_content(self) -> None:
         environment = self.environment()
         trainer = self.make(environment)
-        batch = first_batch(environment)
-        seen = copied(batch.observations)
-        mask = copied(batch.action_mask)
+        batch = copied(first_batch(environment))
 
-        def acts(policy: Policy) -> Any:
-            policy.seed(5)
-            likely = copied(policy.act(seen, mask))
-            return likely, copied(policy.act(seen, mask, False))
+        def actions_of(policy: Policy) -> list[Actions]:
+            return [act(policy, batch), act(policy, batch, deterministic=False)]
 
         before = trainer.snapshot()
-        at_first = acts(before)
+        at_first = actions_of(before)
         learn(trainer, environment, self.steps)
         after = trainer.snapshot()
-        assert_equal(at_first, acts(before), "a snapshot changed while its trainer learned")
-        assert_equal(acts(after), acts(trainer.policy), "a snapshot acts differently from the current policy")
+        assert_equal(at_first, actions_of(before), "a snapshot changed while its trainer learned")
+        current = actions_of(trainer.policy)
+        assert_equal(actions_of(after), current, "a snapshot acts differently from the current policy")
         content = copied(before.state_dict())
         check_storable(content)
-        assert_equal(at_first, acts(trainer.snapshot(content)), "snapshot(state) does not restore what state_dict gave")
-        assert_equal(acts(after), acts(trainer.policy), "restoring a snapshot changed the current policy")
+        restored = trainer.snapshot(content)
+        assert_equal(at_first, actions_of(restored), "snapshot(state) does not restore what state_dict gave")
+        assert_equal(current, actions_of(trainer.policy), "restoring a snapshot changed the current policy")
 
     def test_rewards_that_learn_are_updated_saved_and_restored(self) -> None:
         """PyTorch records gradients as :class:`rlcore.RewardProvider` says."""
@@ -394,15 +400,18 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         batch = begun(trainer, environment)
         acted_on: list[list[bytes]] = [[] for _ in batch.reward]  # of each slot
         for _ in range(self.steps):
-            for slot, seen in enumerate(acted_on):
-                seen.append(b"".join(array[slot].tobytes() for array in batch.observations.values()))
+            for slot, observations in enumerate(acted_on):
+                content = b"".join(array[slot].tobytes() for array in batch.observations.values())
+                observations.append(content)
             batch, _ = learn_on(trainer, environment, batch, 1)
         assert reward.collected, "update() was called with transitions whose `collected` is always None"
-        for slot, seen in enumerate(acted_on):
-            collected = [observations for of_slot, observations in reward.collected if of_slot == slot]
-            assert collected == seen[: len(collected)], (
-                f"the transitions of slot {slot} are not those that it collected"
-            )
+        collected: list[list[bytes]] = [[] for _ in acted_on]
+        for slot, content in reward.collected:
+            collected[slot].append(content)
+        for slot, (rewarded, observations) in enumerate(zip(collected, acted_on, strict=True)):
+            # The last rollout is not complete, so its transitions are not collected.
+            expected = observations[: len(rewarded)]
+            assert rewarded == expected, f"the transitions of slot {slot} are not those that it collected"
 
     def make_with_a_reward_that_learns(self, environment: Environment) -> tuple[Trainer, Any]:
         """Create a trainer with two rewards with different discounts; the second one changes with every update."""
@@ -468,35 +477,43 @@ def play_on(trainer: Trainer, environment: Environment, batch: AgentBatch, steps
     """Continue the loop of a run from ``batch``."""
     [name] = environment.behaviors
     for _ in range(steps):
-        mask = None if batch.action_mask is None else batch.action_mask.copy()
+        mask: Mask = copied(batch.action_mask)
         actions = trainer.act(batch)
         batch = environment.step({name: actions})[name]
         trainer.observe(actions, batch)
-        stats = trainer.update() if trainer.ready() else None
-        means = None if stats is None else {tag: float(np.mean(value)) for tag, value in stats.items()}
+        means = None
+        if trainer.ready():
+            stats = trainer.update()
+            means = {tag: float(np.mean(value)) for tag, value in stats.items()}
         yield mask, actions, means, batch
 
 
 def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:
     """Train for ``steps`` environment steps; return the statistics of each update by tag."""
-    return [stats for _, _, stats, _ in play(trainer, environment, steps, seed) if stats is not None]
+    batch = begun(trainer, environment, seed)
+    _, updates = learn_on(trainer, environment, batch, steps)
+    return updates
 
 
 def learn_on(
     trainer: Trainer, environment: Environment, batch: AgentBatch, steps: int
 ) -> tuple[AgentBatch, list[Mapping[str, float]]]:
     """Train for some steps from ``batch``; return the last batch, and the statistics of each update by tag."""
-    played = list(play_on(trainer, environment, batch, steps))
-    updates = [stats for _, _, stats, _ in played if stats is not None]
-    return played[-1][3], updates
+    updates = []
+    for _, _, stats, after in play_on(trainer, environment, batch, steps):
+        batch = after
+        if stats is not None:
+            updates.append(stats)
+    return batch, updates
 
 
 def spoil_arrays(batch: AgentBatch) -> None:
     """Overwrite a batch, as its environment may do."""
-    for array in (*batch.observations.values(), *(batch.final_observations or {}).values()):
+    finals = batch.final_observations or {}
+    for array in (*batch.observations.values(), *finals.values()):
         array[...] = 77
-    for flags in (batch.reward, batch.terminated, batch.truncated):
-        flags[...] = 1
+    for array in (batch.reward, batch.terminated, batch.truncated):
+        array[...] = 1
     for mask in (batch.action_mask, batch.final_action_mask):
         if mask is not None:
             mask[...] = False
@@ -510,11 +527,14 @@ def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:
         last = np.array(behavior.discrete) - 1
         _check_part(actions.discrete, np.int64, behavior.slots, np.zeros_like(last), last)
     if mask is not None and actions.discrete is not None:
-        columns = actions.discrete + np.cumsum([0, *behavior.discrete[:-1]])
-        assert np.take_along_axis(mask, columns, axis=1).all(), "chose a masked option"
+        first_columns = np.cumsum([0, *behavior.discrete[:-1]])
+        chosen = np.take_along_axis(mask, first_columns + actions.discrete, axis=1)
+        assert chosen.all(), "chose a masked option"
 
 
 def _check_part(part: NDArray[Any] | None, dtype: type, rows: int, low: NDArray[Any], high: NDArray[Any]) -> None:
     assert part is not None
-    assert part.shape == (rows, len(low)) and part.dtype == dtype
-    assert (part >= low).all() and (part <= high).all()
+    assert part.shape == (rows, len(low))
+    assert part.dtype == dtype
+    assert (part >= low).all()
+    assert (part <= high).all()

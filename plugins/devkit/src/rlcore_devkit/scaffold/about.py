@@ -66,9 +66,9 @@ def new_about(
     if license.lower() not in names:
         hint = did_you_mean(license, LICENSES)
         raise ConfigError(f"unknown license {license!r}; allowed: {', '.join(LICENSES)}{hint}")
-    for what, text in (("author", author), ("email", email), ("description", description)):
+    for option, text in (("author", author), ("email", email), ("description", description)):
         if text and not text.isprintable():
-            raise ConfigError(f"the {what} {text!r} has characters that cannot be printed")
+            raise ConfigError(f"the {option} {text!r} has characters that cannot be printed")
     if email and not _is_address(email):
         raise ConfigError(f"{email!r} is not an email address")
     return About(
@@ -110,12 +110,16 @@ def _labeled(text: str) -> tuple[str, str]:
 
 def _from_git(key: str, directory: Path) -> str:
     """The value in git's configuration; empty if it is not there or cannot be used."""
-    place = next((each for each in (directory, *directory.absolute().parents) if each.is_dir()), None)
+    existing = [path for path in (directory, *directory.absolute().parents) if path.is_dir()]
+    nearest = existing[0] if existing else None
+    command = ["git", "config", "--get", key]
     try:
-        asked = subprocess.run(
-            ["git", "config", "--get", key], cwd=place, capture_output=True, encoding="utf-8", timeout=5, check=False
-        )
+        answer = subprocess.run(command, cwd=nearest, capture_output=True, encoding="utf-8", timeout=5, check=False)
     except (OSError, ValueError, subprocess.SubprocessError):
         return ""
-    text = asked.stdout.strip() if asked.returncode == 0 else ""
-    return text if text.isprintable() and (key != "user.email" or _is_address(text)) else ""
+    value = answer.stdout.strip()
+    if answer.returncode or not value.isprintable():
+        return ""
+    if key == "user.email" and not _is_address(value):
+        return ""
+    return value

@@ -56,10 +56,11 @@ def new_command(
     package = new_package(name, kinds, distribution=distribution, module=module, commands=commands)
     about = new_about(parent, license=license, author=author, email=email, urls=urls, description=description)
     directory = write_plugin(package, parent, about)
-    runs = "".join(f"\n  rlcore run {package.example(kind)}" for kind in package.kinds)
-    needs = dict.fromkeys(need for kind in package.kinds for need in KINDS[kind].needs)
-    click.echo(
-        f"wrote {directory}: plugin {package.name}, module {package.module}, license {about.license}\n\n"
-        f"  cd {directory}\n  pip install -e '.[dev]'\n  pytest{runs}\n\n"
-        f"The {'examples need' if package.several else 'example needs'} {listed(list(needs))}."
-    )
+    click.echo(f"wrote {directory}: plugin {package.name}, module {package.module}, license {about.license}\n")
+    click.echo(f"  cd {directory}\n  pip install -e '.[dev]'\n  pytest")
+    needs: dict[str, None] = {}
+    for kind in package.kinds:
+        click.echo(f"  rlcore run {package.example(kind)}")
+        needs |= dict.fromkeys(KINDS[kind].needs)
+    examples = "examples need" if package.several else "example needs"
+    click.echo(f"\nThe {examples} {listed(list(needs))}.")

@@ -95,11 +95,10 @@ class Kind:
 
 
 def _kind(table: dict[str, Any]) -> Kind:
-    settings = table.pop("settings", None)
-    return Kind(**table, settings=None if settings is None else KindSettings(**settings))
+    if "settings" in table:
+        table["settings"] = KindSettings(**table["settings"])
+    return Kind(**table)
 
 
-KINDS: Mapping[str, Kind] = {
-    name: _kind(table)
-    for name, table in tomllib.loads((files(__package__) / "kinds.toml").read_text(encoding="utf-8")).items()
-}
+_TABLES = tomllib.loads((files(__package__) / "kinds.toml").read_text(encoding="utf-8"))
+KINDS: Mapping[str, Kind] = {name: _kind(table) for name, table in _TABLES.items()}

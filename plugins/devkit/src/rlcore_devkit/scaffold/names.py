@@ -54,19 +54,24 @@ class Package:
         """``FastTrainer`` for the trainer ``fast``, and ``MyTrainer`` for ``my-trainer``, which ends with the word."""
         parts = _capitalized(self.name)
         words = KINDS[kind].words
-        return "".join([*(parts[:-1] if parts[-1] in words else parts), words[0]])
+        if parts[-1] in words:
+            parts.pop()
+        return "".join([*parts, words[0]])
 
     def settings_class(self, kind: str) -> str:
         """``MyTrainerSettings``; among several kinds, the name of the class, or of a block, and ``Settings``."""
-        if not self.several:
-            return f"{''.join(_capitalized(self.name))}Settings"
-        block = KINDS[kind].settings_of
-        return f"{''.join(_capitalized(self.name))}{block}Settings" if block else f"{self.class_name(kind)}Settings"
+        block = KINDS[kind].settings_of if self.several else ""
+        if self.several and not block:
+            return f"{self.class_name(kind)}Settings"
+        prefix = "".join(_capitalized(self.name))
+        return f"{prefix}{block}Settings"
 
     def settings_module(self, kind: str) -> str:
         """``settings``; among several kinds, one module for each."""
-        what = KINDS[kind]
-        return f"{what.settings_of.lower() or what.module}_settings" if self.several else "settings"
+        if not self.several:
+            return "settings"
+        block = KINDS[kind].settings_of.lower()
+        return f"{block or KINDS[kind].module}_settings"
 
     def example(self, kind: str) -> str:
         """The path of the configuration that uses this kind."""
@@ -145,33 +150,36 @@ def _normalized(distribution: str) -> str:
 
 
 def _check_plugin(name: str) -> None:
-    if not Plugin.NAME.fullmatch(name) or name.endswith("-") or "--" in name or keyword.iskeyword(name):
+    single_hyphens = "--" not in name and not name.endswith("-")
+    if not Plugin.NAME.fullmatch(name) or not single_hyphens or keyword.iskeyword(name):
         raise ConfigError(
             f"{name!r} is not a plugin name: use small letters, digits and single hyphens, with a letter first"
             f"{_nearest(name)}"
         )
     if len(name) > LONGEST_PLUGIN:
         raise ConfigError(f"the plugin name {name!r} has {len(name)} characters; at most {LONGEST_PLUGIN} are allowed")
-    taken = [plugin for plugin in load_plugins().found if plugin.name == name]
-    if taken:
-        raise ConfigError(f"{name!r} is the name of an installed plugin, {taken[0].label}; choose another")
+    for plugin in load_plugins().found:
+        if plugin.name == name:
+            raise ConfigError(f"{name!r} is the name of an installed plugin, {plugin.label}; choose another")
 
 
 def _nearest(name: str) -> str:
     """``"; did you mean 'my-cart'?"`` for ``My Cart``; empty if no valid name is near."""
-    found = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    usable = Plugin.NAME.fullmatch(found) and not keyword.iskeyword(found) and len(found) <= LONGEST_PLUGIN
-    return f"; did you mean {found!r}?" if usable and found != name else ""
+    near = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    usable = Plugin.NAME.fullmatch(near) and not keyword.iskeyword(near) and len(near) <= LONGEST_PLUGIN
+    if not usable or near == name:
+        return ""
+    return f"; did you mean {near!r}?"
 
 
 def _check_distribution(distribution: str) -> None:
     if distribution in _own_distributions():
         raise ConfigError(f"{distribution!r} is a distribution of rlcore's own; choose another name")
     try:
-        found = metadata.distribution(distribution)
+        version = metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return
-    raise ConfigError(f"{distribution!r} is installed already, version {found.version}; choose another name")
+    raise ConfigError(f"{distribution!r} is installed already, version {version}; choose another name")
 
 
 def _check_module(module: str) -> None:
@@ -185,6 +193,7 @@ def _check_module(module: str) -> None:
         raise ConfigError(
             f"the module name {module!r} has {len(module)} characters; at most {LONGEST_MODULE} are allowed; {advice}"
         )
+    # The name would hide the other module, or be hidden by it, in the order of sys.path.
     if module in sys.stdlib_module_names or find_spec(module) is not None:
         raise ConfigError(f"{module!r} is a module that can be imported already; {advice}")
 
@@ -192,21 +201,24 @@ def _check_module(module: str) -> None:
 def _check_provided(package: Package, commands: Collection[str]) -> None:
     """Refuse names of what rlcore's own plugins provide: a configuration could not name the new one."""
     plugins = load_plugins()
-    own = _own_distributions()
-    for kind in package.kinds:
-        what = KINDS[kind]
-        records = plugins.records(what.record) if what.record in plugins.kinds else ()
-        provided = {record.name for record in records if record.plugin and record.plugin.distribution in own}
-        if package.name in provided:
-            raise ConfigError(f"{package.name!r} is the name of {what.noun} of rlcore's own; choose another")
-    if "hooks" in package.kinds and (package.name in commands or package.key in attrs.fields_dict(RunConfig)):
+    distributions = _own_distributions()
+    for kind in kinds_of(package):
+        records = plugins.records(kind.record) if kind.record in plugins.kinds else ()
+        for record in records:
+            rlcores = record.plugin is not None and record.plugin.distribution in distributions
+            if rlcores and record.name == package.name:
+                raise ConfigError(f"{package.name!r} is the name of {kind.noun} of rlcore's own; choose another")
+    # A package of hooks registers a command and a block of the configuration under its name.
+    used = package.name in commands or package.key in attrs.fields_dict(RunConfig)
+    if used and "hooks" in package.kinds:
         raise ConfigError(f"{package.name!r} is the name of a command or a block of rlcore's own; choose another")
 
 
 def _own_distributions() -> set[str]:
     """The distributions of rlcore's own: the core, and those that its extras name."""
     required = {Requirement(text).name for text in metadata.requires("rlcore") or ()}
-    return {"rlcore", *(name for name in required if name.startswith(_PREFIX))}
+    members = {name for name in required if name.startswith(_PREFIX)}
+    return members | {"rlcore"}
 
 
 def _capitalized(name: str) -> list[str]:

@@ -64,6 +64,7 @@ def _contents(package: Package, about: About) -> Iterator[tuple[PurePosixPath, s
     for kind in values["kinds"]:
         for module, template in kind["files"].items():
             sources[code / f"{module}.py"] = rendered(f"code/{template}.py", **kind)
+        # All kinds of trainers have the same tests.
         test = "trainer" if kind["what"].module == "trainer" else kind["file"]
         yield PurePosixPath(f"tests/test_{test}.py"), rendered(f"tests/{test}.py", **kind)
         yield PurePosixPath(kind["example"]), rendered("example.yaml", **kind)
@@ -108,8 +109,13 @@ def _template_of(text: str) -> Template:
 def _values(package: Package, about: About) -> dict[str, Any]:
     """The values of all templates; those of one kind are in its entry of ``kinds``."""
     kinds = kinds_of(package)
-    title = kinds[0].title if len(kinds) == 1 else f"{listed([kind.noun for kind in kinds])} for rlcore"
-    title = about.description or title[0].upper() + title[1:]
+    if about.description:
+        title = about.description
+    elif len(kinds) == 1:
+        title = kinds[0].title
+    else:
+        nouns = listed([kind.noun for kind in kinds])
+        title = f"{nouns[0].upper()}{nouns[1:]} for rlcore"
     return {
         "name": package.name,
         "key": package.key,
@@ -135,9 +141,14 @@ def _values_of(package: Package, name: str, about: About) -> dict[str, Any]:
     """The values of the templates of one kind."""
     kind = KINDS[name]
     file = name.replace("-", "_")
-    files = {module: file if module == kind.module else module for module in kind.modules}
+    files = {module: module for module in kind.modules}  # the template of each module
+    files[kind.module] = file
     if kind.settings is not None:
         files[package.settings_module(name)] = "settings"
+    summary = kind.summary
+    # A company's package has several records, which keep their own summaries.
+    if about.description and not package.several and name != "hooks":
+        summary = about.description
     return {
         "kind": name,
         "what": kind,
@@ -149,22 +160,27 @@ def _values_of(package: Package, name: str, about: About) -> dict[str, Any]:
         "example": package.example(name),
         "run_id": package.run_id(name),
         "quoted_needs": _quoted(kind.needs),
-        # A company's package has several records, which keep their own summaries.
-        "summary": about.description
-        if about.description and not (package.several or name == "hooks")
-        else kind.summary,
+        "summary": summary,
     }
 
 
 def _requirements(package: Package, sources: Iterable[str]) -> list[str]:
     """What the code imports, as requirements; rlcore among them."""
-    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
-    modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    modules += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    imported = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {package.module}
-    others = [f"{name}>={_LEAST[name]}" for name in sorted(imported & _LEAST.keys())]
-    ours = sorted(name.replace("_", "-") for name in imported - _LEAST.keys())
-    return others + [f"{name}>={_minor(0)},<{_minor(1)}" for name in ours]
+    modules: list[str] = []
+    for source in sources:
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom):
+                modules.append(node.module or "")
+            elif isinstance(node, ast.Import):
+                modules += [alias.name for alias in node.names]
+    # The code says what it needs, so a template and the requirements of its package cannot differ.
+    packages = {module.partition(".")[0] for module in modules}
+    imported = packages - sys.stdlib_module_names - {package.module}
+    libraries = sorted(imported & _LEAST.keys())
+    members = sorted(name.replace("_", "-") for name in imported - _LEAST.keys())
+    requirements = [f"{name}>={_LEAST[name]}" for name in libraries]
+    requirements += [f"{name}>={_minor(0)},<{_minor(1)}" for name in members]
+    return requirements
 
 
 def _minor(more: int) -> str:
@@ -174,28 +190,40 @@ def _minor(more: int) -> str:
 
 def import_from(module: str, names: Iterable[str]) -> str:
     """Return an import of sorted names, split as ``ruff format`` splits it if it does not fit in a line."""
-    ordered = sorted(set(names), key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name))
+
+    def isort_order(name: str) -> tuple[bool, bool, str]:
+        """Constants, then classes, then functions."""
+        return not name.isupper(), not name[0].isupper(), name
+
+    ordered = sorted(set(names), key=isort_order)
     line = f"from {module} import {', '.join(ordered)}"
     if len(line) <= _LINE_LENGTH:
         return line
-    return "\n".join([f"from {module} import (", *(f"    {name}," for name in ordered), ")"])
+    names_in_lines = [f"    {name}," for name in ordered]
+    return "\n".join([f"from {module} import (", *names_in_lines, ")"])
 
 
 def literal(text: str, indent: int) -> str:
     """Return printable text as ``ruff format`` writes it in Python: long text in several lines, few backslashes."""
-    lines = []
+    literals = []
     for line in textwrap.wrap(text, 90, drop_whitespace=False, break_on_hyphens=False):
         quote = "'" if line.count('"') > line.count("'") else '"'
-        lines.append(quote + line.replace("\\", "\\\\").replace(quote, f"\\{quote}") + quote)
-    space = "\n" + " " * indent
-    return lines[0] if len(lines) == 1 else f"({''.join(f'{space}    {line}' for line in lines)}{space})"
+        escaped = line.replace("\\", "\\\\").replace(quote, f"\\{quote}")
+        literals.append(f"{quote}{escaped}{quote}")
+    if len(literals) == 1:
+        return literals[0]
+    newline = "\n" + " " * indent
+    lines = "".join(f"{newline}    {line}" for line in literals)
+    return f"({lines}{newline})"
 
 
 def _quoted(needs: Iterable[str]) -> str:
     """The distributions as words of a shell, in which brackets are quoted."""
-    return " ".join(f"'{each}'" if "[" in each else each for each in dict.fromkeys(needs))
+    return " ".join(f"'{need}'" if "[" in need else need for need in dict.fromkeys(needs))
 
 
 def listed(nouns: list[str]) -> str:
     """``"a trainer, a reward and an environment"``"""
-    return nouns[0] if len(nouns) == 1 else f"{', '.join(nouns[:-1])} and {nouns[-1]}"
+    if len(nouns) == 1:
+        return nouns[0]
+    return f"{', '.join(nouns[:-1])} and {nouns[-1]}"
