@@ -68,10 +68,12 @@ class ActionLayout:
         self.high = np.asarray(behavior.high, np.float32)
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
         # Halved before they are added or subtracted: the widest bounds of float32 would overflow.
-        low = np.where(bounded, self.low / 2, -0.5)
-        high = np.where(bounded, self.high / 2, 0.5)
-        self.middle = (high + low).astype(np.float32)  # [continuous]
-        self.half_range = (high - low).astype(np.float32)
+        half_low = np.where(bounded, self.low / 2, -0.5)
+        half_high = np.where(bounded, self.high / 2, 0.5)
+        middle = half_high + half_low
+        half_range = half_high - half_low
+        self.middle = middle.astype(np.float32)
+        self.half_range = half_range.astype(np.float32)
         self.clip = np.where(bounded, np.float32(1.0), np.float32(np.inf))  # [continuous]
         # The most common bounds need no stretching, which saves an operation in every environment step.
         is_clip = (self.low == -self.clip) & (self.high == self.clip)

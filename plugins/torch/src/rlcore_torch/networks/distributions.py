@@ -148,7 +148,8 @@ class Gaussian(ActionDistribution):
 
     def __init__(self, behavior: BehaviorSpec, settings: None = None, initial_log_std: float = 0.0) -> None:
         super().__init__(behavior)
-        self.log_std = nn.Parameter(torch.full((self.parts,), initial_log_std))
+        initial = torch.full((self.parts,), initial_log_std)
+        self.log_std = nn.Parameter(initial)
 
     def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
         return columns + self.log_std.exp() * noise

@@ -54,12 +54,13 @@ class PluginOptimizer(TorchOptimizer):
         self._first_options = [_options(group) for group in optimizer.param_groups]
         # One step on copies shows mistakes before the training, and which state a checkpoint must have.
         copies = [nn.Parameter(p.detach().clone(), p.requires_grad) for p in parameters]
-        trial = TorchOptimizer(copies, learning_rate, _create(spec, settings, copies, learning_rate))
+        optimizer_of_copies = _create(spec, settings, copies, learning_rate)
+        trial = TorchOptimizer(copies, learning_rate, optimizer_of_copies)
         for p in copies:
             p.grad = torch.zeros_like(p)
         with blamed(spec.described, "in a step on copies of the parameters, with gradients of 0"):
             trial.step()
-        states = [trial._optimizer.state.get(p, {}) for p in copies]
+        states = [optimizer_of_copies.state.get(p, {}) for p in copies]
         self._kinds = [_kinds(spec.described, state) for state in states]
 
     def another(self, learning_rate: float) -> PluginOptimizer:

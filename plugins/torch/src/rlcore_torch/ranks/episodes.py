@@ -131,7 +131,8 @@ class RunRanks(Ranks):
 
         Raises EnvironmentFailed for slots in another order.
         """
-        parts = [np.asarray(part, np.int64) for part in self.all_gather(env_index + first_env)]
+        gathered = self.all_gather(env_index + first_env)
+        parts = [np.asarray(part, np.int64) for part in gathered]
         return numbered_slots(parts, self.rank)
 
     def lead(
@@ -168,7 +169,8 @@ class RunRanks(Ranks):
     def episodes_of_all(self, episodes: IntArray) -> IntArray:
         """Return the episodes [N*] of all ranks, and note them."""
         of_rank = np.asarray(episodes, np.int64)
-        self._note_episodes(of_rank, self.all_gather(of_rank))
+        gathered = self.all_gather(of_rank)
+        self._note_episodes(of_rank, gathered)
         return self._everywhere.episodes.copy()
 
     def episodes_finished(self, behavior: Any, finished: FinishedEpisodes) -> None:
@@ -215,7 +217,8 @@ class RunRanks(Ranks):
         for name, of_ranks in self._of_ranks.items():
             parts = [part["behaviors"][name] for part in gathered]
             of_ranks.batch = BatchOfRanks.of(parts, of_ranks.spec.total)
-            for episodes in self._note_finished(name, [part["finished"] for part in parts]):
+            finished_of_ranks = [part["finished"] for part in parts]
+            for episodes in self._note_finished(name, finished_of_ranks):
                 self.report(of_ranks, episodes)
 
     def _has_news(self, behaviors: Sequence[Any]) -> bool:
@@ -240,9 +243,11 @@ class RunRanks(Ranks):
         uncounted = [count.uncounted for count in counts]
         gathered = self.all_gather({"finished": self._take_ended(), "uncounted": uncounted})
         for k, count in enumerate(counts):
-            count.counted(sum(part["uncounted"][k] for part in gathered))
+            total = sum(part["uncounted"][k] for part in gathered)
+            count.counted(total)
         for name in self._of_ranks:
-            self._note_finished(name, [part["finished"][name] for part in gathered])
+            finished = [part["finished"][name] for part in gathered]
+            self._note_finished(name, finished)
 
     def agree_to_stop(self, stopping: Callable[[], bool], now: bool = False) -> bool:
         """Whether to stop; the ranks agree in one step of many, because an exchange takes as long as a fast step.
@@ -290,7 +295,8 @@ class RunRanks(Ranks):
         """Return the sums of ``values`` over all ranks. The steps of all trainers are exact afterwards."""
         counts = [count for count, _ in self._counts()]
         uncounted = [count.uncounted for count in counts]
-        sums: list[int] = self.sum(np.array([*values, *uncounted])).tolist()
+        numbers = np.array([*values, *uncounted])
+        sums: list[int] = self.sum(numbers).tolist()
         totals = sums[len(values) :]
         for count, total in zip(counts, totals, strict=True):
             count.counted(total)

@@ -40,8 +40,9 @@ def lead_evaluation(
         return stop
 
     played = play(stopping)
-    ranks.any(stop_requested())
-    ranks.share({"result": None if played is None else attrs.asdict(played)})
+    ranks.any(stop_requested())  # answers the round that the others have begun
+    result = None if played is None else attrs.asdict(played)
+    ranks.share({"result": result})
     return played
 
 

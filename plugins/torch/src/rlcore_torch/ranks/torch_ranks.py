@@ -188,11 +188,11 @@ class TorchRanks(RunRanks):
         """Replace ``values``, contiguous in memory, by the sums over all ranks, added in the order of the ranks."""
 
         def add(messages: list[memoryview]) -> bool:
-            arrays = [np.frombuffer(message, values.dtype).reshape(values.shape) for message in messages]
+            arrays = [np.frombuffer(message, values.dtype) for message in messages]
             first, *others = arrays
-            values[...] = first
+            values[...] = first.reshape(values.shape)
             for of_rank in others:
-                values[...] += of_rank
+                values[...] += of_rank.reshape(values.shape)
             return True
 
         if self._memory is not None:
@@ -404,7 +404,8 @@ def _meeting_place(launch: Launch) -> Any:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
         if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
             return _store_of_rank_0(int(os.environ["MASTER_PORT"]), launch.leads)
-    store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
+    timeout = timedelta(seconds=START_SECONDS)
+    store, _, _ = next(rendezvous("env://", timeout=timeout))
     return store
 
 

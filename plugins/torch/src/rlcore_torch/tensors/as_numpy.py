@@ -38,6 +38,7 @@ class UnsavedAsNumpy:
         self.name = name
         self.behaviors: Mapping[str, BehaviorSpec] = tensors.behaviors
         self.num_envs = tensors.num_envs
+        # Checked at every step: a tensor of another form may be broadcast or copied silently, and be learned from.
         self._form = BatchForm(tensors.behaviors, tensors.device, tensors.takes_turns, name)
         self._trainer: Any = None  # that takes tensors
         self._name = ""  # of the behavior that it learns

@@ -26,9 +26,9 @@ class CartPoleSettings:
 def make_cart_pole(settings: EnvironmentSettings, run: RunContext) -> Environment:
     """Make the cart-poles of a run, on the device of ``torch_settings``."""
     name = run.behavior_names[0]
-    options = settings.options
-    made = TorchCartPole(run.num_envs, chosen_device(run), name, options.max_steps)
-    return cast(Environment, AsNumpy(made, "environment torch-cartpole"))
+    device = chosen_device(run)
+    cart_poles = TorchCartPole(run.num_envs, device, name, settings.options.max_steps)
+    return cast(Environment, AsNumpy(cart_poles, "environment torch-cartpole"))
 
 
 def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Environment | None:
