@@ -2,7 +2,7 @@
 
 A team has all agents with the same number in :attr:`BehaviorSpec.team`, of every behavior; agents without a number are
 in team 0. In every episode, one team plays the learned policies, and all others play the opponent. Every team has its
-turn equally often, up to one episode. What an episode is: see :mod:`rlcore_ghost.games`.
+turn equally often, up to one episode. What an episode is: see :mod:`rlcore_ghost.match_games`.
 
 Shapes: S slots of a behavior, N environments, T teams, G games that go on side by side.
 """
@@ -24,12 +24,14 @@ from rlcore import (
     Policy,
     RunContext,
 )
-from rlcore_ghost.games import EnvironmentGames, SideGames, teams_in, teams_of
+from rlcore_ghost.match_games import EnvironmentGames, SideGames, teams_in, teams_of
 from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.policy_mix import PolicyMix
 from rlcore_ghost.settings import AgainstSettings
 
 __all__ = ["AgainstOpponents", "Match"]
+
+KEY = ("evaluation", "opponents")
 
 LEARNED = 0
 OPPONENT = 1
@@ -53,13 +55,15 @@ class AgainstOpponents:
             return []
         _require_teams(behaviors, int(share.sum()))
         opponents = self._settings.opponents
+        # Kept, because opponents such as a run's policy are read from files.
         if not self._policies:
             for name, spec in behaviors.items():
-                self._policies[name] = create_opponents(opponents, spec, self._run, ("evaluation", "opponents"))
+                self._policies[name] = create_opponents(opponents, spec, self._run, KEY)
         matches = []
         for opponent in opponents:
             policies = {name: of_behavior[opponent] for name, of_behavior in self._policies.items()}
-            matches.append(Match(opponent, policies, behaviors, share))
+            match = Match(opponent, policies, behaviors, share)
+            matches.append(match)
         return matches
 
     def result(self, lineups: Sequence[Match], measured: Sequence[EvaluationResult]) -> EvaluationResult:
@@ -84,7 +88,7 @@ def _require_teams(behaviors: Mapping[str, BehaviorSpec], episodes: int) -> None
         raise ConfigError(
             f"{problem}, so no opponent can play against the policies; an environment with teams has "
             "BehaviorSpec.team; delete this block",
-            key=("evaluation", "opponents"),
+            key=KEY,
         )
     if episodes < len(teams):
         problem = f"must be at least {len(teams)}, the number of teams that play the opponents in turn"
@@ -140,7 +144,8 @@ class Match:
     @property
     def playing(self) -> bool:
         """Whether an episode to be counted is open."""
-        return bool((self._awaited() & ~self._waiting).any())
+        open_ones = self._awaited() & ~self._waiting
+        return bool(open_ones.any())
 
     def _awaited(self) -> NDArray[np.bool_]:
         """[G] whether an episode of a game is still to be counted; a game whose agents are away is not waited for."""
@@ -151,14 +156,15 @@ class Match:
         """The measured policies and the opponent's, as one policy for each behavior."""
         mixes = {}
         for name, policy in measured.items():
-            # LEARNED and OPPONENT are the places in this list.
-            mixes[name] = PolicyMix([policy, self._others[name]], self.players[name])
+            policies = [policy, self._others[name]]  # at LEARNED and OPPONENT
+            mixes[name] = PolicyMix(policies, self.players[name])
         return mixes
 
     def begin(self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]) -> None:
         """All environments were reset with these ``batches``, to these ``episodes`` [N]."""
         self._games.begin(batches, episodes)
-        self._begin(np.ones(len(self._left), np.bool_))
+        every_game = np.ones(len(self._left), np.bool_)
+        self._begin(every_game)
 
     def observe(
         self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64], max_steps: int | None = None
@@ -175,11 +181,13 @@ class Match:
         late = np.zeros_like(over)
         if max_steps is not None:
             late = ~over & (self._steps >= max_steps) & ~self._waiting
+        # An episode that was cut is counted where it is cut, and not again where it ends.
         ended = (over & ~lost) | late
         counted = ended & (self._left > 0) & ~self._waiting
         if counted.any():
             self._count(counted, late)
             self._waiting |= counted & late
+        # Last: results are those of the players and rewards before.
         if over.any():
             self._begin(over)
 

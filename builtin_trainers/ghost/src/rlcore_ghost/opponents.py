@@ -40,7 +40,10 @@ def create_opponents(
     opponent that cannot be created, and UnsupportedSpace for one that cannot play. An error in the policy, and actions
     that do not fit the behavior, are reported as errors of its plugin.
     """
-    return {name: _create(name, settings, behavior, run, key) for name, settings in opponents.items()}
+    policies = {}
+    for name, settings in opponents.items():
+        policies[name] = _create(name, settings, behavior, run, key)
+    return policies
 
 
 def _create(
@@ -168,7 +171,8 @@ class RandomPolicy:
         continuous = discrete = None
         if self._low.size:
             drawn = self._generator.random((rows, self._low.size), np.float32)
-            within = self._low + drawn * (self._high - self._low)
+            span = self._high - self._low
+            within = self._low + drawn * span
             continuous = np.clip(within, self._low, self._high)  # rounding may step over a bound
         if self._branches:
             # The key of each option is uniform, and the largest one of a branch is chosen.
@@ -176,6 +180,7 @@ class RandomPolicy:
             if action_mask is not None:
                 ends = np.cumsum(self._branches)
                 masks = np.split(action_mask, ends[:-1], axis=1)
+                # Below all draws, so a masked option is chosen only where all are masked.
                 keys = [np.where(mask, key, -1.0) for key, mask in zip(keys, masks, strict=True)]
             options = [key.argmax(axis=1) for key in keys]
             discrete = np.stack(options, axis=1)

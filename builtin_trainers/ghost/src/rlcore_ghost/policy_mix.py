@@ -123,7 +123,8 @@ class PolicyMix:
         self._group()
         parts: list[tuple[Rows, Actions]] = []
         for chosen, stack in self._stacked:
-            parts.append((chosen, stack.act(observations, action_mask, deterministic, memory)))
+            actions = stack.act(observations, action_mask, deterministic, memory)
+            parts.append((chosen, actions))
         if len(parts) == 1 and not self._single:
             return parts[0][1]
         for chosen, policy in self._single:
@@ -187,6 +188,7 @@ class PolicyMix:
         size = len(self.policies)
         if known == size and all(map(operator.is_, self._known, self.policies)):
             return
+        # A row whose policy was replaced may belong to another stack.
         self._grouped = None
         kept = self._stack_of[:size]
         self._stack_of = [*kept, *[None] * (size - known)]
@@ -199,6 +201,7 @@ class PolicyMix:
         """The stack that holds ``policy`` now at the place ``index``; None if none can."""
         if not isinstance(policy, StackableSnapshot):
             return None
+        # The stacks of other shapes, or frameworks, refuse it.
         for stack in self._stacks():
             if stack.put(index, policy):
                 return stack
@@ -206,12 +209,14 @@ class PolicyMix:
         if made is None or not made.put(index, policy):
             return None
         self._stack_of[index] = made
+        # A stack that is made between two calls of `seed` draws as one that was there before.
         self._seed_stack(made)
         return made
 
     def _group(self) -> None:
         """Find the rows of each stack, and of each policy without one."""
-        if self._grouped is not None and np.array_equal(self._grouped, self.policy_index):
+        grouped = self._grouped
+        if grouped is not None and np.array_equal(grouped, self.policy_index):
             return
         index = np.array(self.policy_index)
         self._stacked = []

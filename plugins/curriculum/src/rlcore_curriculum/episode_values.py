@@ -41,12 +41,14 @@ class EpisodeValues:
         """Return the values [K, P] for the episodes ``episodes[k]`` of the environments ``env_index[k]``."""
         if self._random:
             return self._table(env_index, episodes)
-        values = np.empty((len(env_index), len(self._names)))
+        shape = (len(env_index), len(self._names))
+        values = np.empty(shape)
         values[:] = self._constants
         return values
 
     def _sample(self, env_index: Ints, blocks: Ints) -> Floats:
-        values = np.empty((len(env_index), EpisodeTable.BLOCK, len(self._names)))
+        shape = (len(env_index), EpisodeTable.BLOCK, len(self._names))
+        values = np.empty(shape)
         values[:] = self._constants
         for column in self._random:
             sampler = self._samplers[column]

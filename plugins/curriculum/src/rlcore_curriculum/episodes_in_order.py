@@ -38,6 +38,7 @@ class EpisodesInOrder:
     def add(self, numbers: Ints, *columns: NDArray[Any]) -> None:
         """Add K episodes that ended: their ``numbers`` [K], and columns, [K] or [K, C], to keep of each."""
         listed = numbers.tolist()
+        # An episode far ahead would take the place of one that is held back; that one is handed over now.
         beyond = max(listed) - self._mask - self._next
         if beyond > 0:
             self._late += self._pop(self._next + beyond)
@@ -54,8 +55,9 @@ class EpisodesInOrder:
                 self._columns[row][places] = column
                 row += 1
             else:
-                self._columns[row : row + column.shape[1], places] = column.T
-                row += column.shape[1]
+                end = row + column.shape[1]
+                self._columns[row:end, places] = column.T
+                row = end
         self._held[places] = True
 
     def pop(self, settled: int) -> Floats | None:
@@ -97,8 +99,9 @@ class EpisodesInOrder:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load the state of an object with the same capacity."""
         numbers = saved_array(state, "numbers", np.int64, (None,))
-        columns = saved_array(state, "columns", np.float64, (len(self._columns), len(numbers)))
-        late = saved_array(state, "late", np.float64, (len(self._columns), None))
+        width = len(self._columns)
+        columns = saved_array(state, "columns", np.float64, (width, len(numbers)))
+        late = saved_array(state, "late", np.float64, (width, None))
         self._next = saved_count(state, "next")
         self._held[:] = False
         places = numbers & self._mask

@@ -96,6 +96,7 @@ class LegacyTrack:
         criterion = self._criterion
         if criterion is None:
             return None
+        # ML-Agents compares the length of the buffer, also for progress (CompletionCriteriaSettings.need_increment).
         if self._buffers.count(criterion.behavior) < criterion.min_lesson_length:
             return None
         if criterion.measure == PROGRESS:

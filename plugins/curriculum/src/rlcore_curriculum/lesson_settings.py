@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -42,17 +42,23 @@ class LessonSettings:
     def completion(self) -> tuple[CriterionSettings, ...]:
         """Return all criteria that must hold."""
         criteria = self.completion_criteria
-        return criteria if isinstance(criteria, tuple) else () if criteria is None else (criteria,)
+        if criteria is None:
+            return ()
+        return criteria if isinstance(criteria, tuple) else (criteria,)
 
     @property
     def demotion_criterion(self) -> CriterionSettings | None:
         """Return the demotion, with missing keys taken from ``completion_criteria``."""
         if self.demotion is None:
             return None
-        given = {key: value for key, value in attrs.asdict(self.demotion).items() if value is not None}
-        if len(self.completion) == 1:
-            given = {"behavior": self.completion[0].behavior, "measure": self.completion[0].measure, **given}
-        return CriterionSettings(**given)
+        keys: dict[str, Any] = {}
+        if len(self.completion) == 1:  # of several, none is the one to take keys from
+            (completion,) = self.completion
+            keys = {"behavior": completion.behavior, "measure": completion.measure}
+        for key, value in attrs.asdict(self.demotion).items():
+            if value is not None:
+                keys[key] = value
+        return CriterionSettings(**keys)
 
 
 @attrs.frozen(kw_only=True)
@@ -93,7 +99,8 @@ class LessonsSettings(CurriculumSettings):
         for number, criterion in enumerate(lesson.completion):
             path = ("completion_criteria", number) if several else ("completion_criteria",)
             yield from _behavior_problem(criterion.behavior, path, config)
-            if self.smoothing == LEGACY and (criterion.tag is not None or criterion.measure == GROUP_REWARD):
+            is_of_rlcore = criterion.tag is not None or criterion.measure == GROUP_REWARD
+            if self.smoothing == LEGACY and is_of_rlcore:
                 yield (
                     (*path, "measure"),
                     f"{criterion.measure!r} is not in ML-Agents; delete smoothing: legacy to use it",
@@ -132,5 +139,8 @@ class LessonsSettings(CurriculumSettings):
 
 def _behavior_problem(behavior: str, path: tuple[str | int, ...], config: RunConfig) -> Iterator[Problem]:
     # With default_settings, an environment may add behaviors that no block names; the first steps of the run show them.
-    if config.default_settings is None and (problem := unknown_behavior(behavior, config.behaviors)):
+    if config.default_settings is not None:
+        return
+    problem = unknown_behavior(behavior, config.behaviors)
+    if problem:
         yield (*path, "behavior"), problem

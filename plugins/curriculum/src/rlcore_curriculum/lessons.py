@@ -55,7 +55,8 @@ class Lessons:
         evaluation = run.config.evaluation
         self._samplers = []  # by parameter and lesson
         for block in blocks:
-            self._samplers.append([make_sampler(lesson.value, run.plugins) for lesson in block.lessons])
+            values = [lesson.value for lesson in block.lessons]
+            self._samplers.append([make_sampler(value, run.plugins) for value in values])
         # The first criterion of each behavior, for messages.
         self._behaviors = {criterion.behavior: path for path, criterion in reversed(criteria.items())}
         evaluates = evaluation is not None and evaluation.interval is not None
@@ -74,6 +75,7 @@ class Lessons:
                 self._tracks.append(LegacyTrack(block, max_steps, self._buffers))
             else:
                 self._tracks.append(LessonTrack(block, max_steps))
+        self._track_of = dict(zip(self.parameters, self._tracks, strict=True))
         width = 2 + len(blocks)  # returns, group returns, and a visit for each parameter
         self._orders = {name: EpisodesInOrder(width, run.num_envs) for name in self._behaviors}
         self._inputs_changed = False  # whether an input of the criteria has changed since the last check
@@ -83,7 +85,9 @@ class Lessons:
         last = [samplers[-1] for samplers in self._samplers]
         self._values = EpisodeValues(run.seed, self.parameters, first, run.num_envs)
         self._target = EpisodeValues(run.seed, self.parameters, last, run.num_envs)
-        self._seeds = {name: derive_seed(run.seed, f"parameters/{name}") % LARGEST_SEED for name in self.parameters}
+        self._seeds = {}
+        for name in self.parameters:
+            self._seeds[name] = derive_seed(run.seed, f"parameters/{name}") % LARGEST_SEED
         self._update_measured_behaviors()
 
     # ------------------------------------------------------------ draws
@@ -107,7 +111,8 @@ class Lessons:
         return distributions
 
     def draw(self, env_index: Ints, episodes: Ints) -> EpisodeDraw:
-        draw_id = np.empty((len(env_index), len(self.parameters)), np.int64)
+        shape = (len(env_index), len(self.parameters))
+        draw_id = np.empty(shape, np.int64)
         draw_id[:] = self._draw_id
         return EpisodeDraw(self._values(env_index, episodes), draw_id)
 
@@ -156,10 +161,10 @@ class Lessons:
             if isinstance(track, LegacyTrack):
                 self._buffers.clear()
             self._enter(column, move.lesson, midway=True)
+            parameter = self.parameters[column]
             names = [lesson.name for lesson in track.lessons]
-            changes.append(
-                LessonChange(self.parameters[column], move.lesson, names[move.lesson], previous, names[previous])
-            )
+            change = LessonChange(parameter, move.lesson, names[move.lesson], previous, names[previous])
+            changes.append(change)
         reset = any(move.reset for move in moves.values())
         return Changes(tuple(changes), redraw=True, reset=reset)
 
@@ -174,13 +179,13 @@ class Lessons:
 
     def stats(self) -> dict[str, float]:
         tags = {}
-        for name, track in zip(self.parameters, self._tracks, strict=True):
+        for name, track in self._track_of.items():
             tags[f"{Tag.LESSON_NUMBER}{name}"] = float(track.lesson)
         return tags
 
     def status(self) -> dict[str, dict[str, Any]]:
         sections = {}
-        for name, track in zip(self.parameters, self._tracks, strict=True):
+        for name, track in self._track_of.items():
             lesson = track.lessons[track.lesson].name
             sections[name] = {"lesson_num": track.lesson, "lesson": lesson, **track.status(self._steps)}
         return sections
@@ -194,7 +199,8 @@ class Lessons:
                 continue  # a behavior may have the name of a parameter
             lesson = section["lesson_num"]
             known = len(self._tracks[column].lessons)
-            if isinstance(lesson, bool) or not isinstance(lesson, int) or lesson < 0:
+            is_number = isinstance(lesson, int) and not isinstance(lesson, bool)
+            if not is_number or lesson < 0:
                 raise RunStateError(
                     f"status of parameter {name!r}: lesson_num must be a number from 0 on, not {lesson!r}"
                 )
@@ -221,10 +227,11 @@ class Lessons:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state; the configuration may have more lessons at the end."""
-        for name, track, saved in zip(self.parameters, self._tracks, state["tracks"], strict=True):
+        states = state["tracks"]
+        for (name, track), saved in zip(self._track_of.items(), states, strict=True):
             _require_lessons(name, track, saved)
-        for column, (track, saved) in enumerate(zip(self._tracks, state["tracks"], strict=True)):
-            track.load_state_dict(saved)
+        for column, track in enumerate(self._tracks):
+            track.load_state_dict(states[column])
             self._update_draws(column)
         self._buffers.load_state_dict(state["buffers"])
         self._inputs_changed = True  # thresholds may have changed; if not, a check gives the result of the last one
@@ -243,7 +250,8 @@ class Lessons:
         """Draw parameter ``column`` from its current lesson."""
         track = self._tracks[column]
         self._draw_id[column] = track.visit
-        self._values.set(column, self._samplers[column][track.lesson])
+        sampler = self._samplers[column][track.lesson]
+        self._values.set(column, sampler)
         self._update_measured_behaviors()
 
     def _update_measured_behaviors(self) -> None:

@@ -66,8 +66,8 @@ class GaussianSampler:
 
     def sample(self, uniforms: Floats) -> Floats:
         positive = np.maximum(uniforms, _LEAST).tolist()
-        quantiles = np.array([_STANDARD_NORMAL.inv_cdf(uniform) for uniform in positive], np.float64)
-        return self.mean + self.st_dev * quantiles
+        quantiles = [_STANDARD_NORMAL.inv_cdf(uniform) for uniform in positive]
+        return self.mean + self.st_dev * np.array(quantiles, np.float64)
 
 
 class MultiRangeUniformSampler:
@@ -91,7 +91,7 @@ class MultiRangeUniformSampler:
         after = np.searchsorted(self.begins, uniforms, side="right")
         chosen = np.maximum(after - 1, 0)
         within = (uniforms - self.begins[chosen]) / self.shares[chosen]
-        within = np.clip(within, 0.0, 1.0)
+        within = np.clip(within, 0.0, 1.0)  # sums of shares are not exact
         low = self.low[chosen]
         high = self.high[chosen]
         values: Floats = (1.0 - within) * low + within * high

@@ -46,7 +46,8 @@ class SamplerConformance:
 
     def plugins(self) -> Plugins:
         """Return the plugins that the sampler is created with."""
-        return load_plugins(selection_from(environ={}, used=(self.sampler,)))
+        selection = selection_from(environ={}, used=(self.sampler,))
+        return load_plugins(selection)
 
     def settings(self, **parameters: Any) -> SamplerSettings:
         """Return the block of an environment parameter; ``parameters`` override those of the class."""
@@ -94,13 +95,15 @@ class SamplerConformance:
         sampler = self.make()
         values = sampler.sample(UNIFORMS.copy())
         order = np.random.default_rng(1).permutation(len(UNIFORMS))
-        np.testing.assert_array_equal(sampler.sample(UNIFORMS[order]), values[order])
+        in_order = sampler.sample(UNIFORMS[order])
+        np.testing.assert_array_equal(in_order, values[order])
         alone = []
         for row in range(len(UNIFORMS)):
             (value,) = sampler.sample(UNIFORMS[row : row + 1].copy())
             alone.append(float(value))
         np.testing.assert_array_equal(alone, values)
-        np.testing.assert_array_equal(self.make().sample(UNIFORMS.copy()), values)
+        made_anew = self.make().sample(UNIFORMS.copy())
+        np.testing.assert_array_equal(made_anew, values)
 
     def test_sampling_changes_neither_its_argument_nor_global_random_numbers(self) -> None:
         sampler = self.make()

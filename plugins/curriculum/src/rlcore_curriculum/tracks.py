@@ -55,11 +55,12 @@ class LessonTrack:
     def enter(self, lesson: int, midway: bool = True) -> None:
         """Start a lesson. ``midway``: the next summaries also cover what happened before."""
         self.lesson = lesson
-        self.visit += 1
+        self.visit += 1  # not the lesson's number: a lesson may be entered again after a demotion
         self._completion, self._demotion = self._meters_of(lesson)
         self._by_behavior: dict[str, list[Meter]] = {}
         for meter in self._meters:
-            self._by_behavior.setdefault(meter.criterion.behavior, []).append(meter)
+            of_behavior = self._by_behavior.setdefault(meter.criterion.behavior, [])
+            of_behavior.append(meter)
             if midway:
                 meter.start_mid_summary()
         self.checks_every_step = any(isinstance(meter, ProgressMeter) for meter in self._meters)
@@ -86,6 +87,7 @@ class LessonTrack:
         """Return the change to another lesson if it is due. The caller then calls :meth:`enter`."""
         completion = self._completion
         demotion = self._demotion
+        # Completion first: a lesson whose criteria both hold is completed.
         if completion and all(meter.exceeds(steps) for meter in completion):
             reset = any(meter.criterion.require_reset for meter in completion)
             return Move(self.lesson + 1, reset)
@@ -104,9 +106,12 @@ class LessonTrack:
         return measured(first.criterion, first.value(steps), first.episodes_left)
 
     def state_dict(self) -> dict[str, Any]:
-        meters = [meter.state_dict() for meter in self._meters]
-        demotion = self._demotion is not None
-        return {"lesson": self.lesson, "visit": self.visit, "meters": meters, "demotion": demotion}
+        return {
+            "lesson": self.lesson,
+            "visit": self.visit,
+            "meters": [meter.state_dict() for meter in self._meters],
+            "demotion": self._demotion is not None,
+        }
 
     def conflict(self, state: Mapping[str, Any]) -> str | None:
         """Return the reason why a saved state does not fit this configuration, or None."""

@@ -71,15 +71,17 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
         self._episode = -1
         first_episodes = np.zeros(1, np.int64)
         self._batches = environment.reset(EpisodeSeeds(0), first_episodes)
-        at_once = all(batch.needs_action is None for batch in self._batches.values())
+        waiting = [batch.needs_action for batch in self._batches.values()]
+        at_once = all(needs_action is None for needs_action in waiting)
         self.metadata = {"name": name, "render_modes": [], "is_parallelizable": at_once}
         self.render_mode = None
         self._seats: dict[str, tuple[BehaviorSpec, int]] = {}  # behavior and slot of each agent
         self._masked: set[str] = set()  # behaviors that observe their masks
         self.observation_spaces = {}
         self.action_spaces = {}
-        for name_of_behavior, spec in environment.behaviors.items():
-            masked = self._batches[name_of_behavior].action_mask is not None and len(spec.discrete) == 1
+        for spec in environment.behaviors.values():
+            has_mask = self._batches[spec.name].action_mask is not None
+            masked = has_mask and len(spec.discrete) == 1
             if masked:
                 self._masked.add(spec.name)
             for slot in range(spec.slots):
@@ -108,7 +110,8 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
             self._seeds = EpisodeSeeds(seed)
             self._episode = -1
         self._episode += 1
-        self._batches = self._environment.reset(self._seeds, np.array([self._episode]))
+        episodes = np.array([self._episode])
+        self._batches = self._environment.reset(self._seeds, episodes)
         self.agents = self.possible_agents[:]
         self._results = {agent: self._result(agent) for agent in self.agents}
         self.rewards = dict.fromkeys(self.agents, 0.0)
@@ -187,8 +190,11 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
         values = {}
         for part in spec.observations:
             # A copy: the arrays of a batch are filled again by the next step.
-            values[part.name] = observations[part.name][row].astype(part.dtype)
-        observation: Any = values if len(values) > 1 else next(iter(values.values()))
+            value = observations[part.name][row]
+            values[part.name] = value.astype(part.dtype)
+        observation: Any = values
+        if len(values) == 1:
+            (observation,) = values.values()
         mask = _allowed(None if masks is None else masks[row], spec)
         if spec.name in self._masked:
             observation = {**values, ACTION_MASK: mask}
@@ -233,9 +239,11 @@ def _box(spec: ObservationSpec) -> spaces.Box:
     elif spec.kind == "one_hot":
         default_low = 0
         default_high = 1
-    low = np.broadcast_to(default_low if spec.low is None else spec.low, spec.shape)
-    high = np.broadcast_to(default_high if spec.high is None else spec.high, spec.shape)
-    return spaces.Box(low.astype(spec.dtype), high.astype(spec.dtype), spec.shape, spec.dtype)
+    lowest = default_low if spec.low is None else spec.low
+    highest = default_high if spec.high is None else spec.high
+    low = np.broadcast_to(lowest, spec.shape).astype(spec.dtype)
+    high = np.broadcast_to(highest, spec.shape).astype(spec.dtype)
+    return spaces.Box(low, high, spec.shape, spec.dtype)
 
 
 def _action_space(spec: BehaviorSpec) -> spaces.Space[Any]:
@@ -250,9 +258,11 @@ def _action_space(spec: BehaviorSpec) -> spaces.Space[Any]:
 
 
 def _actions(spec: BehaviorSpec, choices: list[Any], masks: Bools | None) -> Actions:
-    nearest_to_zero = np.clip(np.zeros(spec.continuous), spec.low, spec.high)
-    continuous: NDArray[np.float32] = np.tile(nearest_to_zero, (spec.slots, 1))
-    discrete: NDArray[np.int64] = np.zeros((spec.slots, len(spec.discrete)), np.int64)
+    zeros = np.zeros(spec.continuous)
+    nearest_to_zero = np.clip(zeros, spec.low, spec.high)
+    continuous = np.tile(nearest_to_zero, (spec.slots, 1))
+    branches = len(spec.discrete)
+    discrete = np.zeros((spec.slots, branches), np.int64)
     for slot, action in enumerate(choices):
         if action is None:
             mask = _allowed(None if masks is None else masks[slot], spec)

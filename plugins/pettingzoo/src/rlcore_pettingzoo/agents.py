@@ -85,7 +85,8 @@ def assign(
         )
     casts = []
     for number, (name, group) in enumerate(groups.items()):
-        teams = _teams(group, blocks.get(name), in_turns, number, (*BEHAVIORS, name, "team"))
+        key = (*BEHAVIORS, name, "team")
+        teams = _teams(group, blocks.get(name), in_turns, number, key)
         casts.append(Cast(name, tuple(group), teams))
     return tuple(casts)
 
@@ -120,11 +121,12 @@ def _teams(
         _matching(group, [pattern], key)
     teams = []
     for agent in group:
-        numbers = {pattern: team[pattern] for pattern in team if fnmatchcase(agent.name, pattern)}
-        if len(set(numbers.values())) != 1:
-            found = f"has the teams of {_listed(list(numbers))}" if numbers else "has no team"
-            raise ConfigError(f"{agent.name!r} {found}; an agent has one team", key=key)
-        teams.append(next(iter(numbers.values())))
+        patterns = [pattern for pattern in team if fnmatchcase(agent.name, pattern)]
+        numbers = {team[pattern] for pattern in patterns}
+        if len(numbers) != 1:
+            problem = f"has the teams of {_listed(patterns)}" if patterns else "has no team"
+            raise ConfigError(f"{agent.name!r} {problem}; an agent has one team", key=key)
+        teams.append(numbers.pop())
     return tuple(teams)
 
 
@@ -143,7 +145,9 @@ def _by_spaces(agents: Sequence[Agent], game: str, file_names: Sequence[str]) ->
     named: dict[str, list[Agent]] = {}
     for group in groups:
         name = _common([agent.name for agent in group]) or game
-        named[name if name not in named else group[0].name] = group
+        if name in named:
+            name = group[0].name
+        named[name] = group
     return named
 
 

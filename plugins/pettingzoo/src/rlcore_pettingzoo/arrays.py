@@ -39,7 +39,8 @@ class BehaviorArrays:
         self._observing = ObservationCodec.of(observed, game)
         self._acting = ActionCodec.of(example.action_space, game)
         env_index = np.repeat(np.arange(num_envs), agents)
-        teams = np.tile(np.array(cast.teams, np.int64), num_envs)
+        of_one_env = np.array(cast.teams, np.int64)
+        teams = np.tile(of_one_env, num_envs)
         self.spec = self._acting.behavior(cast.behavior, self._observing.specs, env_index, teams)
         mask_size = self.spec.mask_size
         if mask_space is not None and (mask_space.shape != (mask_size,) or not self.spec.discrete):
@@ -102,7 +103,8 @@ class BehaviorArrays:
         self._mask = None
         self._final_mask = None
         if self._masked_by_observation or (masked_by_info and self.spec.discrete):
-            self._mask = np.ones((self.spec.slots, self.spec.mask_size), np.bool_)
+            shape = (self.spec.slots, self.spec.mask_size)
+            self._mask = np.ones(shape, np.bool_)
             self._final_mask = self._mask.copy()  # the first K rows
 
     def begin(self, actions: Actions) -> None:
@@ -165,7 +167,7 @@ class BehaviorArrays:
         truncated = flag(truncated, "truncated")
         self._reward[slot] = reward
         self._terminated[slot] = terminated
-        self._truncated[slot] = truncated and not terminated
+        self._truncated[slot] = truncated and not terminated  # an episode ends in one way
         row = len(self._ended)
         if observation is None:  # a game need not show anything to an agent that is out of it
             for name, final in self._finals.items():

@@ -56,7 +56,9 @@ class PettingZooEnvironment:
         self.games = list(games)
         self.num_envs = len(self.games)
         self.episodes: NDArray[np.int64] = np.zeros(self.num_envs, np.int64)
-        self._arrays = [BehaviorArrays(cast, self.num_envs, game, reported) for cast in casts]
+        self._arrays: list[BehaviorArrays] = []
+        for cast in casts:
+            self._arrays.append(BehaviorArrays(cast, self.num_envs, game, reported))
         self._state = None if state is None else state(self.games, self._arrays, game)
         self.behaviors: Mapping[str, BehaviorSpec] = {arrays.name: arrays.spec for arrays in self._arrays}
         self.seats: list[dict[str, Seat]] = []  # [N] by the agent's name
@@ -122,7 +124,8 @@ class PettingZooEnvironment:
                 self._seed_spaces(env, seed)
                 first = self._reset_game(env, seed)
                 infos = infos or first
-        masked = set()  # behaviors, told by one environment: rows of all have masks, or none
+        # The first environment with infos decides for all: a batch has masks for all rows, or none.
+        masked = set()
         for agent, info in infos.items():
             if info and ACTION_MASK in info:
                 arrays, _ = self.seats[0][agent]
@@ -144,7 +147,7 @@ class PettingZooEnvironment:
             for env in range(self.num_envs):
                 self._env = env
                 is_over = self._step_game(env)
-                self._show_state(env, final=True)
+                self._show_state(env, final=True)  # before the reset replaces the state
                 if is_over:
                     over.append(env)
         with self._failures("reset"):

@@ -53,13 +53,15 @@ def view_of(game: Any, agent: str, spec: BehaviorSpec, observations: Observation
 
 def as_text(spec: BehaviorSpec, observations: Observations, mask: Mask) -> str:
     """Return the ``observations`` of one agent, each [*shape], as text."""
-    texts = [_observation_text(part, observations[part.name], mask) for part in spec.observations]
+    texts = []
+    for part in spec.observations:
+        texts.append(_observation_text(part, observations[part.name], mask))
     return "\n".join(texts)
 
 
 def _observation_text(spec: ObservationSpec, values: NDArray[Any], mask: Mask) -> str:
-    may_be_board = len(spec.shape) == 3 and spec.shape[2] <= len(MARKS)
-    if may_be_board and set(np.unique(values)) <= {0, 1}:
+    has_planes = len(spec.shape) == 3 and spec.shape[2] <= len(MARKS)
+    if has_planes and np.isin(values, (0, 1)).all():
         return _board(values, mask)
     numbers = values.ravel()
     if spec.kind == "one_hot":
@@ -83,7 +85,8 @@ def _board(planes: NDArray[Any], mask: Mask) -> str:
         header = np.arange(columns).astype(str)
         fields = np.vstack([header, fields])
     width = int(np.char.str_len(fields).max())
-    lines = [" ".join(row) for row in np.char.rjust(fields, width).tolist()]
+    aligned = np.char.rjust(fields, width)
+    lines = [" ".join(row) for row in aligned.tolist()]
     if count > 1:
         lines.append(f"({MARKS[0]} is yours)")
     return "\n".join(lines)

@@ -59,9 +59,9 @@ class StateOfGame(CentralState):
         return self._part.spec
 
     def _state(self, env: int) -> NDArray[Any]:
-        one_row = np.asarray(self._games[env].state())[None]
-        state: NDArray[Any] = self._part.convert(one_row)[0]
-        return state
+        state = np.asarray(self._games[env].state())
+        row: NDArray[Any] = self._part.convert(state[None])[0]
+        return row
 
 
 class StateOfAgents(CentralState):

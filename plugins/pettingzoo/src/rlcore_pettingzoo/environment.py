@@ -112,8 +112,10 @@ def _of_games(
         parallel = is_parallel(first)
         in_turns = not parallel and not first.metadata.get("is_parallelizable", False)
         agents = []
-        for place, agent in enumerate(first.possible_agents):
-            agents.append(Agent(agent, place, first.observation_space(agent), first.action_space(agent)))
+        for place, name_of_agent in enumerate(first.possible_agents):
+            observation_space = first.observation_space(name_of_agent)
+            action_space = first.action_space(name_of_agent)
+            agents.append(Agent(name_of_agent, place, observation_space, action_space))
         casts = assign(agents, options.behaviors, in_turns, name, behavior_names)
         kind = ParallelEnvironment if parallel else TurnEnvironment
         reported = info

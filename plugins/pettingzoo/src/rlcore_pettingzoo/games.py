@@ -67,13 +67,13 @@ def check_id(env_id: str | None) -> None:
 
 def _registered(env_id: str, api: Api | None) -> Game:
     registries = {"parallel": pettingzoo.parallel_registry, "aec": pettingzoo.aec_registry}
-    wanted = re.sub(r"_v(?=\d+$)", "-v", env_id)
+    wanted = re.sub(r"_v(?=\d+$)", "-v", env_id)  # modules of PettingZoo are called tictactoe_v3, ids tictactoe-v3
     known = sorted({*registries["parallel"], *registries["aec"]})
-    matching = [name for name in known if wanted in (name, name.partition("/")[2])]
+    short = {name: name.partition("/")[2] for name in known}  # without namespace
+    matching = [name for name in known if wanted in (name, short[name])]
     if not matching:
         _refuse_moved(env_id, wanted)
-        without_namespace = [name.partition("/")[2] for name in known]
-        close = did_you_mean(wanted, known) or did_you_mean(wanted, without_namespace)
+        close = did_you_mean(wanted, known) or did_you_mean(wanted, list(short.values()))
         raise ConfigError(
             f"{env_id!r} is not registered with PettingZoo{close} (an environment of another package is written "
             "module:function, a game of OpenSpiel openspiel/NAME)",
@@ -88,7 +88,8 @@ def _registered(env_id: str, api: Api | None) -> Game:
     form = api or forms[0]
     spec = registries[form][name]
     install = _EXTRAS.get(str(spec.namespace), f"'pettingzoo[{spec.namespace}]'")
-    return Game(name, str(spec.name), partial(pettingzoo.make, form, name), install)
+    make = partial(pettingzoo.make, form, name)
+    return Game(name, str(spec.name), make, install)
 
 
 def _refuse_moved(env_id: str, wanted: str) -> None:

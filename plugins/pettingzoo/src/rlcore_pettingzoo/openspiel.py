@@ -48,8 +48,8 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
         self.possible_agents = [f"player_{player}" for player in range(players)]
         self._number = {agent: player for player, agent in enumerate(self.possible_agents)}
         self._actions = self._game.num_distinct_actions()
-        space = spaces.Box(-np.inf, np.inf, tuple(shape), np.float32)
-        self.observation_spaces = dict.fromkeys(self.possible_agents, space)
+        numbers = spaces.Box(-np.inf, np.inf, tuple(shape), np.float32)
+        self.observation_spaces = dict.fromkeys(self.possible_agents, numbers)
         self.action_spaces = {agent: spaces.Discrete(self._actions) for agent in self.possible_agents}
         self.agents: list[str] = []
 
@@ -80,6 +80,7 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
         nothing_allowed = np.zeros(self._actions, np.int8)
+        # An agent that has acted keeps its info until its next turn: an old mask would allow old actions.
         self.infos[agent] = {ACTION_MASK: nothing_allowed}
         assert action is not None
         if self._state.is_simultaneous_node():
@@ -133,7 +134,8 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
         while state.is_chance_node():
             actions, chances = zip(*state.chance_outcomes(), strict=True)
             weights = np.asarray(chances)
-            drawn = self._generator.choice(actions, p=weights / weights.sum())  # chances add up to 1 but for rounding
+            probabilities = weights / weights.sum()  # chances add up to 1 but for rounding
+            drawn = self._generator.choice(actions, p=probabilities)
             state.apply_action(int(drawn))
         returns = state.returns()
         for agent in self.agents:
@@ -156,7 +158,7 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
             if self._state.legal_actions(player):
                 self._select(player)
                 return False
-            self._chosen.append(pyspiel.INVALID_ACTION)
+            self._chosen.append(pyspiel.INVALID_ACTION)  # what OpenSpiel takes for a player without a choice
         return True
 
     def _select(self, player: int) -> None:

@@ -73,10 +73,12 @@ class ParallelEnvironment(PettingZooEnvironment):
                     truncated = flag(truncated, "truncated")
                     if terminated or truncated:
                         observation = observations.get(name)
-                        arrays.end(slot, observation, rewards[name], terminated, truncated, infos.get(name))
+                        info = infos.get(name)
+                        arrays.end(slot, observation, rewards[name], terminated, truncated, info)
                         ended.append(name)
                         continue
-                arrays.turn(slot, observations[name], rewards[name], infos.get(name, _NO_INFO))
+                info = infos.get(name, _NO_INFO)
+                arrays.turn(slot, observations[name], rewards[name], info)
         except KeyError:
             for kind, result in zip(_RESULTS, results, strict=False):
                 if name not in result:
@@ -109,4 +111,5 @@ class ParallelEnvironment(PettingZooEnvironment):
                 playing[name] = (arrays, slot)
                 if name not in observations:
                     raise self._wrong(f"step returned observations without {name!r}, which is in the game")
-                arrays.turn(slot, observations[name], 0.0, infos.get(name, _NO_INFO))
+                info = infos.get(name, _NO_INFO)
+                arrays.turn(slot, observations[name], 0.0, info)

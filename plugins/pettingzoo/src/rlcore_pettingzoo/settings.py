@@ -23,7 +23,10 @@ def _is_team(team: Any) -> str | None:
     if isinstance(team, str) and team != EACH:
         return f"must be a number, {EACH!r} or a mapping of agent names to numbers"
     numbers = team.values() if hasattr(team, "values") else [team]
-    return "must not be negative" if any(isinstance(number, int) and number < 0 for number in numbers) else None
+    for number in numbers:
+        if isinstance(number, int) and number < 0:
+            return "must not be negative"
+    return None
 
 
 @attrs.frozen(kw_only=True)

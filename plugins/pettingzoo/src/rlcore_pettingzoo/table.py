@@ -88,7 +88,8 @@ class Table:
         self._spec = attrs.evolve(self._spec, observations=observations)
         self._players = {}
         for name, spec in specs.items():
-            self._players[name] = Player(policies[name], spec.slots, derive_seed(seed, name))
+            player_seed = derive_seed(seed, name)
+            self._players[name] = Player(policies[name], spec.slots, player_seed)
         first_episodes = np.zeros(1, np.int64)
         self._batches: Mapping[str, AgentBatch] = environment.reset(EpisodeSeeds(seed), first_episodes)
         self.begin()
@@ -136,10 +137,11 @@ class Table:
         """Return the last position, the rewards, and whether the person has won."""
         yours = self._rewards[self.you]
         others = [reward for agent, reward in self._rewards.items() if agent != self.you]
+        verdict = "You lost."
         if not others or yours > max(others):
             verdict = "You won."
-        else:
-            verdict = "A draw." if yours == max(others) else "You lost."
+        elif yours == max(others):
+            verdict = "A draw."
         rewards = ", ".join(f"{agent} {reward:g}" for agent, reward in self._rewards.items())
         position = self._game.last_position or as_text(self._spec, self._final, None)
         return [position, f"{verdict} Rewards: {rewards}"]
@@ -180,9 +182,10 @@ class Table:
             closed = batch.transition_closed
             if closed is None or closed[slot]:
                 self._rewards[agent] += float(batch.reward[slot])
-            if agent == self.you and batch.final_observations is not None and slot in batch.ended:
+            final = batch.final_observations
+            if agent == self.you and final is not None and slot in batch.ended:
                 row = int(np.searchsorted(batch.ended, slot))
-                self._final = {key: array[row].copy() for key, array in batch.final_observations.items()}
+                self._final = {key: array[row].copy() for key, array in final.items()}
         for name, batch in self._batches.items():
             self._players[name].observe(batch)
 

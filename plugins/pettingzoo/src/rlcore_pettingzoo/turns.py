@@ -59,14 +59,15 @@ class TurnEnvironment(PettingZooEnvironment):
         while game.agents:
             agent = game.agent_selection
             observation, reward, terminated, truncated, info = game.last()
-            arrays, slot = seats[agent] if agent in seats else self._seat(env, agent)
+            arrays, slot = self._seat(env, agent)
             if not (terminated or truncated):
                 arrays.turn(slot, observation, reward, info)
                 self.acting[env] = arrays, slot
                 return False
             arrays.end(slot, observation, reward, terminated, truncated, info)
-            game.step(None)
+            game.step(None)  # PettingZoo's rule: an agent whose episode is over takes one turn more, without an action
             turns += 1
+            # Each agent leaves once; a game that keeps one would be stepped for ever.
             if turns > len(seats):
                 raise self._wrong(f"{agent!r}, whose episode is over, stays in the game after step(None)")
         return True

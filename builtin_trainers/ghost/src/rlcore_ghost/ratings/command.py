@@ -174,11 +174,14 @@ def _print_matrix(standings: Standings, console: Console) -> None:
     numbered = [f"{name} ({number})" for number, name in enumerate(pay_off.names, 1)]
     labels = cells(*numbered)
     losses = pay_off.wins.T
+    counts = np.stack([pay_off.wins, pay_off.draws, losses], axis=2)
     results = []
-    for player in range(size):
-        counts = zip(pay_off.wins[player], pay_off.draws[player], losses[player], strict=True)
-        results.append(["/".join(map(str, count)) if any(count) else "-" for count in counts])
-    widest = 3 + max(len(result) for row in results for result in row)  # with a frame
+    widest = 0
+    for of_player in counts.tolist():
+        row = ["/".join(map(str, count)) if any(count) else "-" for count in of_player]
+        widest = max(widest, *map(len, row))
+        results.append(row)
+    widest += 3  # with a frame
     label_width = max(map(len, labels))
     fitting = (console.width - label_width - 4) // widest
     first = max(0, size - max(2, fitting))

@@ -49,19 +49,27 @@ def bradley_terry(matches: Matches, anchor: str, initial: float = 1200.0) -> Bra
     pairs = Pairs._make(column[connected] for column in pairs)
     games = pairs.games
     size = len(matches.names)
-    played = np.bincount(pairs.player, games, size) + np.bincount(pairs.opponent, games, size)
+    as_first = np.bincount(pairs.player, games, size)
+    as_second = np.bincount(pairs.opponent, games, size)
+    played = as_first + as_second
     # The additional game of a player is shared out in proportion to its games, and half of it is won.
-    drawn = games * (1.0 / played[pairs.player] + 1.0 / played[pairs.opponent]) / 2.0
+    of_player = 1.0 / played[pairs.player]
+    of_opponent = 1.0 / played[pairs.opponent]
+    drawn = games * (of_player + of_opponent) / 2.0
     points = pairs.score * games + drawn / 2.0
 
     players = len(rated)
     teams = matches.players.shape[1]
     player = np.searchsorted(rated, pairs.player)
     opponent = np.searchsorted(rated, pairs.opponent)
-    columns = np.stack((player, opponent, players + pairs.team, players + pairs.other_team))  # [4, U]
+    team = players + pairs.team  # advantages follow the ratings
+    other_team = players + pairs.other_team
+    columns = np.stack((player, opponent, team, other_team))  # [4, U]
     # Weak priors decide what the games leave open: the level of all ratings, which the anchor then shifts, and
     # advantages where teams cannot be told from the players in them.
-    precisions = np.concatenate((np.full(players, 1e-9), np.full(teams, 1e-3)))
+    of_ratings = np.full(players, 1e-9)
+    of_advantages = np.full(teams, 1e-3)
+    precisions = np.concatenate((of_ratings, of_advantages))
     weights = _logistic_fit(columns, points, games + drawn, precisions)
     scaled = POINTS_PER_LOGIT * weights
     of_anchor = scaled[np.searchsorted(rated, pinned)]
@@ -88,7 +96,8 @@ def _logistic_fit(columns: Ints, points: Floats, games: Floats, precisions: Floa
     def loss(weights: Floats) -> float:
         odds = SIGNS @ weights[columns]
         prior = 0.5 * precisions @ weights**2
-        return float(games @ np.logaddexp(0.0, odds) - points @ odds + prior)
+        of_games = games @ np.logaddexp(0.0, odds) - points @ odds
+        return float(of_games + prior)
 
     weights = np.zeros(size)
     for _ in range(100):
@@ -101,11 +110,14 @@ def _logistic_fit(columns: Ints, points: Floats, games: Floats, precisions: Floa
         for sign, column in signed:
             gradient += sign * np.bincount(column, residual, size)
             for other_sign, other in signed:
-                np.add.at(curvature, (column, other), sign * other_sign * spread)
+                product = sign * other_sign * spread
+                np.add.at(curvature, (column, other), product)
         gradient -= precisions * weights
         step = np.linalg.solve(curvature, gradient)
         # Far from the optimum, a whole step may overshoot.
-        while loss(weights + step) > loss(weights) and np.abs(step).max() > TOLERANCE:
+        while loss(weights + step) > loss(weights):
+            if np.abs(step).max() <= TOLERANCE:
+                break
             step /= 2.0
         weights += step
         if np.abs(step).max() < TOLERANCE:
@@ -120,7 +132,8 @@ def _connected(games: NDArray[Any], start: int) -> Ints:
     edge[start] = True
     while edge.any():
         reached |= edge
-        edge = (games[edge] > 0).any(axis=0) & ~reached
+        met = (games[edge] > 0).any(axis=0)
+        edge = met & ~reached
     return np.flatnonzero(reached)
 
 
@@ -153,18 +166,21 @@ def weng_lin(matches: Matches, at_most: int = 20_000) -> dict[str, Skill]:
         before = [skills.get(player, new) for player in players]
         teams = [[model.rating(skill.mu, skill.sigma)] for skill in before]
         ranks = matches.ranks[row].tolist()
-        for player, old, [skill] in zip(players, before, model.rate(teams, ranks=ranks), strict=True):
+        after = model.rate(teams, ranks=ranks)
+        for player, old, [skill] in zip(players, before, after, strict=True):
             # A player of several teams has changed already, by an earlier one of them.
             mu, sigma = skills.get(player, new)
             mu += skill.mu - old.mu
-            skills[player] = Skill(mu, sigma * skill.sigma / old.sigma)
+            sigma = sigma * skill.sigma / old.sigma
+            skills[player] = Skill(mu, sigma)
     return {matches.names[index]: skill for index, skill in sorted(skills.items())}
 
 
 def _sample(matches: Matches, at_most: int) -> Ints:
     """Rows in the order in which their matches are rated, each as often as it is rated."""
     first_player = matches.players[:, :1]
-    different = np.flatnonzero((matches.players != first_player).any(axis=1))
+    has_others = (matches.players != first_player).any(axis=1)
+    different = np.flatnonzero(has_others)
     ends = np.cumsum(matches.count[different])
     total = int(ends[-1]) if len(ends) else 0
     rated = min(total, at_most)
@@ -172,6 +188,7 @@ def _sample(matches: Matches, at_most: int) -> Ints:
     middles = np.arange(rated) * 2 + 1
     chosen = middles * total // (2 * max(rated, 1))  # the number of each match
     rows = different[np.searchsorted(ends, chosen, side="right")]
-    shuffled = rows[np.random.default_rng(0).permutation(len(rows))]
+    order = np.random.default_rng(0).permutation(len(rows))
+    shuffled = rows[order]
     by_step = np.argsort(matches.step[shuffled], kind="stable")
     return shuffled[by_step]

@@ -91,7 +91,8 @@ def lineups(
             first, second = seatings[(game + number) % len(seatings)]
             row[first], row[second] = pair
             rows.append(row)
-    return np.array(rows, np.int64).reshape(len(rows), len(owners))
+    shape = (len(rows), len(owners))  # also without rows
+    return np.array(rows, np.int64).reshape(shape)
 
 
 class Contestants(GhostTrainer):
@@ -113,7 +114,8 @@ class Contestants(GhostTrainer):
         self._places: dict[int, int] = {}
         for place in pool.candidates:
             member = pool.member(place)
-            if member.player >= len(names) or names[member.player] != member.name:
+            logged = names[member.player] if member.player < len(names) else None
+            if logged != member.name:
                 raise SavedValueError(f"the snapshot {member.name!r} is not in the match log")
             self._places[member.player] = place
         current = self.trainer.snapshot()
@@ -157,6 +159,7 @@ def add_round_robin(
         context = attrs.evolve(saved.context, seed=seed, behaviors=dict(environment.behaviors))
         blocks = behaviors_with_self_play(context)
         controller = controller_of(context, blocks)
+        # The players of the run keep their indices, and games are added to theirs.
         controller.log = log
         contestants = {}
         players = {}
@@ -167,22 +170,26 @@ def add_round_robin(
                 Contestants, record, settings, context, controller, spec, block, LATEST, opponents
             )
             try:
-                players[name] = contestant.take_up(saved_mapping(trainers, name), saved.models[name])
+                state = saved_mapping(trainers, name)
+                players[name] = contestant.take_up(state, saved.models[name])
             except RunStateError as error:
                 raise RunStateError(f"{saved.checkpoint}: behavior {name!r}: {error}") from error
             contestants[name] = contestant
         owners = []
         for team in range(log.teams):
             owners += [name for name, contestant in contestants.items() if team in contestant.teams]
-        table = lineups(owners, players, games, derive_generator(seed, "round_robin"))
+        generator = derive_generator(seed, "round_robin")
+        table = lineups(owners, players, games, generator)
         others = {}  # the agents without self-play, which act with their current policies
         for name, spec in context.behaviors.items():
             if name not in blocks:
                 settings, record = _trained_with(saved, spec)
                 trainer = saved.plugins.create(record, settings=settings, behavior=spec, run=context, without=NAME)
                 trainer.load_model(saved.models[name])
-                others[name] = Player(trainer.policy, spec.slots, derive_seed(seed, name))
-        rated = _play(saved, environment, contestants, others, table, derive_seed(seed, "round_robin"))
+                seed_of_behavior = derive_seed(seed, name)
+                others[name] = Player(trainer.policy, spec.slots, seed_of_behavior)
+        seed_of_games = derive_seed(seed, "round_robin")
+        rated = _play(saved, environment, contestants, others, table, seed_of_games)
     count = sum(map(len, players.values()))
     return RoundRobin(count, len(table), len(table) - rated)
 

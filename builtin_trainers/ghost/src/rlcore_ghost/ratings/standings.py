@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from math import isnan
+from math import inf, isnan
 from typing import Any, Final
 
 import attrs
@@ -211,8 +211,9 @@ def nash_average(advantages: Floats) -> Floats:
     none_is_larger = np.hstack([np.eye(size), -ones])
     # The value of an antisymmetric game is 0; the slack is for rounding.
     limits = np.append(np.full(size, 1e-9), np.zeros(size))
-    sums_to_one = np.append(np.ones(size), 0.0)[None]
-    solution = linprog(cost, np.vstack([no_row_wins, none_is_larger]), limits, sums_to_one, [1.0], bounds=(0.0, 1.0))
+    at_most = np.vstack([no_row_wins, none_is_larger])
+    sums_to_one = np.append(np.ones(size), 0.0)
+    solution = linprog(cost, at_most, limits, sums_to_one[None], [1.0], bounds=(0.0, 1.0))
     mixture = np.asarray(solution.x[:size], np.float64)
     return np.clip(mixture, 0.0, 1.0)
 
@@ -239,9 +240,17 @@ def _players(
         if games[index]:
             share = float(points[index] / games[index])
             elo = _live_rating(live, rated)
-            players.append(PlayerStanding(name, int(games[index]), share, elo, fit.get(name), skills[name]))
-    players.sort(key=lambda player: -np.inf if player.bradley_terry is None else player.bradley_terry)
+            player = PlayerStanding(name, int(games[index]), share, elo, fit.get(name), skills[name])
+            players.append(player)
+    players.sort(key=_strength)
     return tuple(reversed(players))
+
+
+def _strength(player: PlayerStanding) -> float:
+    """The rating by the fit; players without one come last."""
+    if player.bradley_terry is None:
+        return -inf
+    return player.bradley_terry
 
 
 def _curve(log: MatchLog, live: Sequence[float], fit: Mapping[str, float]) -> tuple[RatingPoint, ...]:
@@ -279,8 +288,10 @@ def _pay_off(matches: Matches, fitted: BradleyTerry) -> PayOff:
         parts = snapshot_parts(name)
         if parts is not None:
             learners.add(parts[0])
+    # Snapshots of several behaviors do not play each other.
     nash = {} if len(learners) > 1 else _nash(names, points, games, fitted.ratings)
-    return PayOff(names, games, wins, draws, _cycles(names, shares, games), nash)
+    cycles = _cycles(names, shares, games)
+    return PayOff(names, games, wins, draws, cycles, nash)
 
 
 def _by_teams(matches: Matches, fitted: BradleyTerry) -> Floats:
@@ -291,9 +302,10 @@ def _by_teams(matches: Matches, fitted: BradleyTerry) -> Floats:
         ratings = np.array([fitted.ratings.get(name, 0.0) for name in matches.names])
         difference = ratings[pairs.player] - ratings[pairs.opponent]
         advantages = np.array(fitted.advantages)
-        as_played = expected_score(difference + advantages[pairs.team] - advantages[pairs.other_team])
-        more = as_played - expected_score(difference)
-        np.add.at(owed, (pairs.player, pairs.opponent), pairs.games * more)
+        with_teams = difference + advantages[pairs.team] - advantages[pairs.other_team]
+        more = expected_score(with_teams) - expected_score(difference)
+        points = pairs.games * more
+        np.add.at(owed, (pairs.player, pairs.opponent), points)
     return owed - owed.T
 
 
@@ -305,15 +317,19 @@ def _shares(points: Floats, games: Ints) -> Floats:
 
 def _cycles(names: tuple[str, ...], shares: Floats, games: Ints) -> tuple[Cycle, ...]:
     # The standard error of a share is at most 0.5 / sqrt(games).
-    certain = shares - 0.5 > 2.0 * 0.5 / np.sqrt(np.maximum(games, 1))
+    standard_error = 0.5 / np.sqrt(np.maximum(games, 1))
+    certain = shares - 0.5 > 2.0 * standard_error
     beats = (shares >= BEATS_SHARE) & (games >= BEATS_GAMES) & certain
     # [a, b, c]: a beats b, b beats c, and c beats a.
-    triples = np.argwhere(beats[:, :, None] & beats[None, :, :] & beats.T[:, None, :])
+    chains = beats[:, :, None] & beats[None, :, :]
+    closed = beats.T[:, None, :]
+    triples = np.argwhere(chains & closed)
     cycles = []
     for a, b, c in triples.tolist():
         if a < b and a < c:  # a cycle is found from each of its players
+            players = (names[a], names[b], names[c])
             shares_won = (float(shares[a, b]), float(shares[b, c]), float(shares[c, a]))
-            cycles.append(Cycle((names[a], names[b], names[c]), shares_won))
+            cycles.append(Cycle(players, shares_won))
     cycles.sort(key=lambda cycle: -min(cycle.shares))
     return tuple(cycles[:MOST_CYCLES])
 

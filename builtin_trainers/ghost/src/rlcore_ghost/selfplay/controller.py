@@ -119,7 +119,8 @@ class Controller:
         # Games that are over belong to the players, and to the versions of learners, that there were.
         self.rate_games()
         index = self.log.player(name)
-        self.elo.add(None if like is None else self.elo.rating(like))
+        rating = None if like is None else self.elo.rating(like)
+        self.elo.add(rating)
         self.results.add_player()
         return index
 
@@ -128,7 +129,8 @@ class Controller:
     def reset(self, resets: int, game: Ints) -> None:
         """All environments were reset: see :meth:`LearningTeam.reset`. Open games are not rated."""
         if self.learning.reset(resets, game):
-            self.open_games.clear(np.ones(len(game), np.bool_))
+            every_env = np.ones(len(game), np.bool_)
+            self.open_games.clear(every_env)
 
     def observed(self, name: str) -> None:
         """The behavior ``name`` observed a step of the environments; games that end in it are reported after this."""
@@ -192,19 +194,21 @@ class Controller:
         for learner, opponent in permutations(range(players.shape[1]), 2):
             # Games of two learners say nothing about a ghost.
             chosen = learns[:, learner] & ~learns[:, opponent]
-            if chosen.any():
-                better = np.sign(ranks[chosen, opponent] - ranks[chosen, learner])
-                self.results.add(
-                    players[chosen, learner], players[chosen, opponent], owners[chosen, opponent], 0.5 * (1 + better)
-                )
+            if not chosen.any():
+                continue
+            better = np.sign(ranks[chosen, opponent] - ranks[chosen, learner])
+            result = 0.5 * (1 + better)
+            ghosts = players[chosen, opponent]
+            self.results.add(players[chosen, learner], ghosts, owners[chosen, opponent], result)
 
     def _log(self, players: Ints, ranks: Ints, learns: Bools) -> None:
         """Log these games [M, T], each at the step of the player that learns; without one, at the latest of all."""
         first_learning = learns.argmax(1)  # team 0 where none learns
         learner = players[np.arange(len(players)), first_learning]
+        latest = max(steps() for steps in self._steps.values())
         for player in np.unique(learner).tolist():
             rows = learner == player
-            step = self._steps[player]() if player in self._steps else max(steps() for steps in self._steps.values())
+            step = self._steps[player]() if player in self._steps else latest
             self.log.add(step, players[rows], ranks[rows])
 
     def results_against(self, name: str, players: list[int]) -> tuple[Floats, Floats]:
@@ -212,14 +216,16 @@ class Controller:
 
         Returns their number, where later games count more, and the mean result, from 0 to 1; 0.5 without games.
         """
-        return self.results.against(self.behaviors.index(name), players)
+        owner = self.behaviors.index(name)
+        return self.results.against(owner, players)
 
     # ------------------------------------------------------------ warnings
 
     def _note_cut_off(self, games: int) -> None:
         """A time limit ended this many ``games``, so that they are not rated."""
         self._cut_off += games
-        if self._cut_off >= UNRATED_GAMES and not self.rated and not len(self.finished):
+        any_rated = self.rated or len(self.finished)
+        if self._cut_off >= UNRATED_GAMES and not any_rated:
             self._warn_once(
                 "time limit",
                 "no game has been rated: a time limit ended %d games, and such games are not rated; set "
@@ -231,7 +237,8 @@ class Controller:
         """Count the games [M], and those of them whose results do not add up to 0."""
         self.rated += len(uneven)
         self.log.not_zero_sum += int(np.count_nonzero(uneven))
-        if self.log.not_zero_sum >= UNRATED_GAMES and 2 * self.log.not_zero_sum > self.rated:
+        most = 2 * self.log.not_zero_sum > self.rated
+        if most and self.log.not_zero_sum >= UNRATED_GAMES:
             self._warn_once(
                 ZERO_SUM,
                 "in %d of %d games, the results of the teams do not add up to 0. Ratings compare who got more, and "
@@ -264,7 +271,8 @@ class Controller:
         """Continue from :meth:`state_dict`. Raises SavedValueError if it does not fit, and is in no use then."""
         self.load_learned(state)
         players = len(self.log.names)
-        self.finished.load_state_dict(saved_mapping(state, "pending"), len(self.behaviors), players)
+        pending = saved_mapping(state, "pending")
+        self.finished.load_state_dict(pending, len(self.behaviors), players)
         self.learning.load_games(state)
         self.open_games.load_state_dict(state, players)
 

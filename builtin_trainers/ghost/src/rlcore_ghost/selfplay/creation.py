@@ -11,7 +11,7 @@ import numpy as np
 
 from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, Policy, RunContext, StashKey, Trainer, TrainerSpec
 from rlcore_ghost.arrays import Ints
-from rlcore_ghost.games import teams_in
+from rlcore_ghost.match_games import teams_in
 from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.records import NAME
 from rlcore_ghost.selfplay.controller import CONTROLLER, Controller
@@ -60,7 +60,8 @@ def create_ghost_trainer(
         return snapshots
 
     role = Role(guests=partial(snapshots_of_others, "main"))
-    trainers["main"] = ghost(behavior.take(slots[0]), block, sampler, fixed, role)
+    of_main = behavior.take(slots[0])
+    trainers["main"] = ghost(of_main, block, sampler, fixed, role)
     # Exploiters play stored policies only: there is nothing to learn from games against themselves.
     exploiter_block = attrs.evolve(
         block, play_against_latest_model_ratio=0.0, opponents="pfsp", learn_from="learning_team"
@@ -156,13 +157,15 @@ def fixed_opponents(behavior: BehaviorSpec, blocks: Blocks, run: RunContext) -> 
                 "another one",
                 key=(*key, name),
             )
+    # Ratings have one namespace for the run; two behaviors may give one name to different opponents.
     elsewhere: set[str] = set()
     for other, (_, other_block) in blocks.items():
         if other != behavior.name:
             elsewhere.update(other_block.fixed_opponents)
     opponents = {}
     for name, policy in create_opponents(block.fixed_opponents, behavior, run, key).items():
-        opponents[f"{behavior.name}/{name}" if name in elsewhere else name] = policy
+        rated_as = f"{behavior.name}/{name}" if name in elsewhere else name
+        opponents[rated_as] = policy
     return opponents
 
 
@@ -180,6 +183,7 @@ def controller_of(run: RunContext, blocks: Blocks) -> Controller:
             if problem is not None:
                 raise ConfigError(problem, key=("behaviors", name, ENTRY, shared))
         agents += np.bincount(spec.env_index, minlength=run.num_envs)
+    # Teams of one behavior are one side: the same players have them, which tells an advantage from strength.
     sides = []
     if settings.elo_advantage:
         names = list(blocks)

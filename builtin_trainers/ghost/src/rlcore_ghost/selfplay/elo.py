@@ -66,7 +66,9 @@ class EloTable:
 
     def add(self, rating: float | None = None) -> None:
         """Add the next player, with a rating; None is ``initial``. Start a snapshot with the rating of its learner."""
-        self._ratings = np.append(self._ratings, self.initial if rating is None else rating)
+        if rating is None:
+            rating = self.initial
+        self._ratings = np.append(self._ratings, rating)
 
     def update(self, players: NDArray[Any], ranks: NDArray[Any]) -> None:
         """Rate M matches that ended in one step.
@@ -79,16 +81,19 @@ class EloTable:
         each other.
         """
         with_sides = bool(len(self._sides))
-        pairs = pairs_that_met(players, ranks, np.ones(len(players)), by_team=with_sides)
+        once = np.ones(len(players))
+        pairs = pairs_that_met(players, ranks, once, by_team=with_sides)
         games = pairs.games
         count = len(games)
         if not count:
             return
         opponents = players.shape[1] - 1  # of each team in a match
         both = np.concatenate((pairs.player, pairs.opponent))
-        games_of_players = np.bincount(both, np.concatenate((games, games)))
+        games_of_both = np.concatenate((games, games))
+        games_of_players = np.bincount(both, games_of_both)
         most_matches = float(games_of_players.max()) / opponents
-        steps = ceil(most_matches / max(1.0, STEP_POINTS / self.k))
+        matches_in_step = max(1.0, STEP_POINTS / self.k)
+        steps = ceil(most_matches / matches_in_step)
         k = self.k / opponents
 
         # A column for each pair: its expected score comes from the difference of the numbers with the signs +1 and -1.
@@ -103,6 +108,7 @@ class EloTable:
             team_change = ADVANTAGE_SHARE * k / steps * comparable * team_signs
             signs = np.concatenate((signs, team_signs))
             change = np.concatenate((change, team_change))
+        # All pairs move at once from the numbers before, so the order of matches does not matter.
         differences = signs.T / -400.0
         numbers = np.concatenate((self._ratings[rated], self.advantages))
         for _ in range(steps):
@@ -113,7 +119,11 @@ class EloTable:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the ratings, advantages, and ``initial``, for those who read the state."""
-        return {"initial": self.initial, "ratings": self._ratings.copy(), "advantages": self.advantages.copy()}
+        return {
+            "initial": self.initial,
+            "ratings": self._ratings.copy(),
+            "advantages": self.advantages.copy(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`; ``initial``, ``k`` and ``sides`` stay what they are.
@@ -136,8 +146,9 @@ class EloTable:
 
 def _signs(rows: int, plus: Ints, minus: Ints) -> Floats:
     """A matrix [rows, U] that has, in each column, 1 in the row ``plus`` [U] and -1 in the row ``minus`` [U]."""
-    signs = np.zeros((rows, len(plus)), np.float64)
-    columns = np.arange(len(plus))
+    count = len(plus)
+    signs = np.zeros((rows, count))
+    columns = np.arange(count)
     signs[plus, columns] = 1.0
     signs[minus, columns] = -1.0
     return signs
@@ -191,12 +202,13 @@ def pairs_that_met(players: NDArray[Any], ranks: NDArray[Any], count: NDArray[An
     high = high[met]
     score = score[met]
     played = np.repeat(count, len(first))[met]
-    size = int(high.max()) + 1 if len(high) else 1
-    number = (low * size + high) * teams**2 + team_pair[met]
+    size = int(high.max(initial=0)) + 1
+    player_pair = low * size + high
+    number = player_pair * teams**2 + team_pair[met]
     numbers, pair = np.unique(number, return_inverse=True)
     games = np.bincount(pair, played, len(numbers))
-    mean = np.bincount(pair, score * played, len(numbers)) / games
+    points = np.bincount(pair, score * played, len(numbers))
     player_pair, team_pair = np.divmod(numbers, teams**2)
     player, opponent = np.divmod(player_pair, size)
     team, other_team = np.divmod(team_pair, teams)
-    return Pairs(player, opponent, mean, games, team, other_team)
+    return Pairs(player, opponent, points / games, games, team, other_team)

@@ -39,8 +39,14 @@ class FinishedGames:
         """``first_env`` is the number, in the run, of the first environment of this process."""
         self._exchange = exchange
         self._first_env = first_env
-        of_teams = [(name, np.int64, (teams,)) for name in ("players", "ranks", "owners")]
-        self._games: Games = np.zeros(0, [*of_teams, ("uneven", np.bool_), ("order", np.int64, (2,))])
+        fields = [
+            ("players", np.int64, (teams,)),
+            ("ranks", np.int64, (teams,)),
+            ("owners", np.int64, (teams,)),
+            ("uneven", np.bool_),
+            ("order", np.int64, (2,)),
+        ]
+        self._games: Games = np.zeros(0, fields)
         self.step = 0
 
     def __len__(self) -> int:
@@ -48,9 +54,11 @@ class FinishedGames:
 
     def add(self, env: Ints, **columns: NDArray[Any]) -> None:
         """Games ended in the environments ``env`` [M] of this process, which are ascending."""
-        steps = np.full(len(env), self.step)
-        columns["order"] = np.stack([steps, env + self._first_env], axis=1)
-        self._games = np.concatenate((self._games, self._from_columns(columns)))
+        step = np.full(len(env), self.step)
+        env_of_run = env + self._first_env
+        columns["order"] = np.stack([step, env_of_run], axis=1)
+        games = self._from_columns(columns)
+        self._games = np.concatenate((self._games, games))
 
     def take(self) -> Games:
         """Take the games of this process."""
@@ -73,7 +81,8 @@ class FinishedGames:
         return games[np.lexsort((env, step))]
 
     def _from_columns(self, columns: Mapping[str, NDArray[Any]]) -> Games:
-        games = np.zeros(len(columns["players"]), self._games.dtype)
+        count = len(columns["players"])
+        games = np.zeros(count, self._games.dtype)
         for name, column in columns.items():
             games[name] = column
         return games
@@ -99,7 +108,8 @@ class FinishedGames:
         columns = {}
         for name, empty in _columns(self._games[:0]).items():
             if several or name != "order":
-                columns[name] = saved_array(state, name, empty.dtype, (count, *empty.shape[1:]))
+                shape = (count, *empty.shape[1:])
+                columns[name] = saved_array(state, name, empty.dtype, shape)
         for name, end in (("owners", behaviors), ("players", players)):
             if count and not 0 <= columns[name].min() <= columns[name].max() < end:
                 raise SavedValueError(f"the entry {name!r} has a number that is not from 0 to {end - 1}")

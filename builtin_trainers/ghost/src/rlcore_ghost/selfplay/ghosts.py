@@ -46,7 +46,7 @@ from rlcore_ghost.settings import SelfPlaySettings
 __all__ = ["LEARNER", "Ghosts", "Role"]
 
 LEARNER = -1  # the place of the policy that learns
-NOBODY = -1  # the player at a place that is free
+NO_PLAYER = -1  # the player at a place that is free
 # Whole numbers of the state.
 COUNTS = (
     "acts",
@@ -169,15 +169,15 @@ class Ghosts:
 
     def players_at(self, places: Ints) -> Ints:
         """The players [K], indices in the match log, of the policies at these ``places`` [K]."""
-        players = [NOBODY if member is None else member.player for member in self.pool.members]
+        players = [NO_PLAYER if member is None else member.player for member in self.pool.members]
         return np.array([*players, self.player])[places]  # the last one is at LEARNER, -1
 
     def report_drawn(self) -> None:
         """Report to the controller which players were drawn for episodes that begin from now on."""
         places = np.where(self.assigned == LEARNER, self.final, self.assigned)
-        places_of_slots = places[self._own_team, self._env]
+        players = self.players_at(places[self._own_team, self._env])
         env_of_rank = self._env - self.controller.first_env
-        self.controller.drawn[env_of_rank, self.team] = self.players_at(places_of_slots)
+        self.controller.drawn[env_of_rank, self.team] = players
 
     def play(self, slots: Ints, places: Ints | int) -> None:
         """Let these ``slots`` act with the policies at these ``places``."""
@@ -206,9 +206,11 @@ class Ghosts:
         if not self._deterministic:
             # By step and agent, so that a run in several ranks, and a resumed one, draw the same actions.
             seed = derive_seed(self._seed, "act", self.acts)
-            mix.seed_rows(seed, self._share.numbers[ghosts], self._share.total)
+            numbers = self._share.numbers[ghosts]
+            mix.seed_rows(seed, numbers, self._share.total)
         memory = self._memory[ghosts]
-        acted = mix.act(observations, mask, self._deterministic, memory if memory.size else None)
+        remembered = memory if memory.size else None
+        acted = mix.act(observations, mask, self._deterministic, remembered)
         self._memory[ghosts] = memory
         copy_actions(acted, ghosts, actions)
 
@@ -280,6 +282,7 @@ class Ghosts:
         settings = self.settings
         self._share_ghost_steps(swap=True)
         self.swaps += 1
+        # Guests are those of now: other trainers of a league have taken snapshots since the last swap.
         self.pool.invite(self.role.guests())
         teams, envs = self.assigned.shape
         columns = envs if settings.opponents_per == "env" else 1
@@ -304,7 +307,8 @@ class Ghosts:
         sampler = self._sampler
         try:
             chosen = sampler.sample(candidates, count, self._generator)
-            indices = as_indices(chosen, count, len(candidates.names), type(sampler).__name__)
+            name = type(sampler).__name__
+            indices = as_indices(chosen, count, len(candidates.names), name)
         except ValueError as error:
             key = f"behaviors.{self._name}.self_play.opponents"
             raise PluginError(f"{key} {self.settings.opponents!r}: {error}") from None
@@ -319,6 +323,7 @@ class Ghosts:
         players = [member.player for member in members]
         steps = [member.step for member in members]
         fixed = [member.fixed for member in members]
+        ratings = [elo.rating(player) for player in players]
         games, score = controller.results_against(self._name, players)
         return Candidates(
             names=tuple(member.name for member in members),
@@ -326,14 +331,15 @@ class Ghosts:
             fixed=np.array(fixed),
             games=games,
             score=score,
-            rating=np.array([elo.rating(player) for player in players]),
+            rating=np.array(ratings),
             learner_rating=elo.rating(self.player),
         )
 
     def _free(self) -> None:
-        """Free the places of policies that nobody plays, or will play, in any rank."""
+        """Free the places of policies that no agent of any rank plays, or will play."""
         playing = self.in_any_rank(self.place)
-        self.pool.free({*playing, self.final, *np.unique(self.assigned).tolist()})
+        will_play = np.unique(self.assigned).tolist()
+        self.pool.free({*playing, *will_play, self.final})
 
     # ------------------------------------------------------------ state
 

@@ -193,6 +193,7 @@ class League(TrainerWrapper):
         return stats
 
     def _restart_if_due(self, exploiter: Exploiter, stats: Mapping[str, Any]) -> None:
+        # The statistics of an update, whether it is written or not: a restart must not depend on summary_freq.
         result = stats.get(f"{TAGS}Win Rate")
         if result is not None:
             exploiter.result += WEIGHT * (float(result) - exploiter.result)
@@ -221,6 +222,7 @@ class League(TrainerWrapper):
         """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""
         if ENTRY not in state:
             raise SavedValueError("the checkpoint was saved without a league; remove the block, or start a new run")
+        # One trainer may have loaded its part before another one finds that the state does not fit.
         before = self.state_dict()
         try:
             self._load(state)

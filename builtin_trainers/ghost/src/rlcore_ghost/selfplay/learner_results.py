@@ -57,7 +57,7 @@ class LearnerResults:
         """``learners`` [K] had these results [K] against ``opponents`` [K], ghosts of the behaviors ``owners`` [K]."""
         shape = self.games.shape
         size = self.games.size
-        cell = owners * shape[1] + opponents
+        cell = np.ravel_multi_index((owners, opponents), shape)
         games = np.bincount(cell, minlength=size).reshape(shape)
         score = np.bincount(cell, result, minlength=size).reshape(shape)
         # Games that are added together were played with nearly the same policy, and weigh the same.
@@ -83,7 +83,11 @@ class LearnerResults:
     def state_dict(self) -> dict[str, Any]:
         """All of it; players by their index as a text."""
         totals = {str(player): list(total) for player, total in self.totals.items()}
-        return {"games": self.games.copy(), "score": self.score.copy(), "results": totals}
+        return {
+            "games": self.games.copy(),
+            "score": self.score.copy(),
+            "results": totals,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any], players: int) -> None:
         """Continue from :meth:`state_dict` with so many ``players``. Raises SavedValueError if it does not fit."""

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from rlcore import RunStateError, SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
-from rlcore_ghost.arrays import Ints
+from rlcore_ghost.arrays import Bools, Ints
 
 __all__ = ["STATE_ENTRY", "MatchLog", "Matches", "meetings", "snapshot_parts"]
 
@@ -29,7 +29,14 @@ MAX_ROWS: Final = 2**17
 MAX_RATED: Final = 6_000
 MAX_MATCHES: Final = 2**53  # of a row; a float counts them exactly
 _SNAPSHOT: Final = re.compile(r"(?P<learner>.+)@(?P<step>[0-9]{1,18})(\.[0-9]{1,18})?", re.DOTALL)
-_COLUMNS: Final = {"step": np.int64, "players": np.int32, "ranks": np.int8, "count": np.int64, "known": np.int32}
+_COLUMNS: Final = {
+    "step": np.int64,
+    "players": np.int32,
+    "ranks": np.int8,
+    "count": np.int64,
+    "known": np.int32,
+}
+_OF_TEAMS: Final = ("players", "ranks")  # columns with a number for each team
 
 
 def snapshot_parts(name: str) -> tuple[str, int] | None:
@@ -51,7 +58,8 @@ def meetings(ranks: Ints) -> tuple[Ints, Ints, Ints]:
     """
     first, second = np.triu_indices(ranks.shape[1], 1)
     wide = ranks.astype(np.int64)  # small unsigned ranks would wrap below 0
-    return first, second, np.sign(wide[:, second] - wide[:, first])
+    difference = wide[:, second] - wide[:, first]
+    return first, second, np.sign(difference)
 
 
 @attrs.frozen(eq=False, slots=False)
@@ -114,14 +122,16 @@ class Matches:
         different = player != opponent
         wins = np.zeros((size, size), np.int64)
         draws = np.zeros((size, size), np.int64)
-        # The same two players may meet in several rows, so counts are added in place.
-        for sign, table, row, column in (
-            (1, wins, player, opponent),
-            (-1, wins, opponent, player),
-            (0, draws, player, opponent),
-        ):
-            chosen = different & (result == sign)
-            np.add.at(table, (row[chosen], column[chosen]), count[chosen])
+
+        def add(table: Ints, rows: Ints, columns: Ints, chosen: Bools) -> None:
+            # Two players may meet in several rows of the log, so indices repeat.
+            chosen = chosen & different
+            cells = (rows[chosen], columns[chosen])
+            np.add.at(table, cells, count[chosen])
+
+        add(wins, player, opponent, result > 0)
+        add(wins, opponent, player, result < 0)
+        add(draws, player, opponent, result == 0)
         return wins, draws + draws.T
 
 
@@ -151,8 +161,10 @@ class MatchLog:
         self.not_zero_sum = 0
         self._index: dict[str, int] = {}
         self._max_rows = max_rows
-        shapes = {"players": (0, teams), "ranks": (0, teams)}
-        self.rows: dict[str, Ints] = {name: np.zeros(shapes.get(name, 0), dtype) for name, dtype in _COLUMNS.items()}
+        self.rows: dict[str, Ints] = {}
+        for name, dtype in _COLUMNS.items():
+            shape = (0, teams) if name in _OF_TEAMS else (0,)
+            self.rows[name] = np.zeros(shape, dtype)
 
     def player(self, name: str) -> int:
         """Return the index of the player ``name``, which is added if it is new."""
@@ -180,11 +192,13 @@ class MatchLog:
             }
         )
         for name, column in self.rows.items():
-            self.rows[name] = np.concatenate((column, added[name].astype(column.dtype)))
+            new = added[name].astype(column.dtype)
+            self.rows[name] = np.concatenate((column, new))
         if len(self.rows["count"]) > self._max_rows:
             self.rows = self._merged(self.rows)
             # Twice as many before the next time, so that a log that cannot shrink is not sorted with every addition.
-            self._max_rows = max(self._max_rows, 2 * len(self.rows["count"]))
+            twice = 2 * len(self.rows["count"])
+            self._max_rows = max(self._max_rows, twice)
 
     def matches(self) -> Matches:
         """Return all matches, with each learner as one player between two of its snapshots."""
@@ -197,7 +211,8 @@ class MatchLog:
             version = np.searchsorted(snapshots, known[rows])  # number of snapshots that were known then
             for number in np.unique(version[version > 0]):
                 of_version = version == number
-                columns["players"][rows[of_version], team[of_version]] = len(names)
+                cells = (rows[of_version], team[of_version])
+                columns["players"][cells] = len(names)
                 latest = snapshots[number - 1]
                 names.append(f"{self.names[latest]}+")
         return Matches(tuple(names), **columns)
@@ -238,8 +253,15 @@ class MatchLog:
         size = len(saved_array(saved, "step", np.int64, (None,)))
         rows = {}
         for name, column in self.rows.items():
-            rows[name] = saved_array(saved, name, column.dtype, (size, *column.shape[1:])).copy()
-        ends = {"step": 2**63, "players": len(names), "ranks": teams, "count": MAX_MATCHES, "known": len(names) + 1}
+            shape = (size, *column.shape[1:])
+            rows[name] = saved_array(saved, name, column.dtype, shape).copy()
+        ends = {
+            "step": 2**63,
+            "players": len(names),
+            "ranks": teams,
+            "count": MAX_MATCHES,
+            "known": len(names) + 1,
+        }
         for name, end in ends.items():
             if size and not 0 <= rows[name].min() <= rows[name].max() < end:
                 raise SavedValueError(f"the entry {name!r} has a number that is not from 0 to {end - 1}")
@@ -252,15 +274,17 @@ class MatchLog:
     def _merged(self, rows: Mapping[str, Ints]) -> dict[str, Ints]:
         """One row for equal matches between two snapshots. The step of all these rows is the last one among them."""
         # Sorted by what was known, then by players, then by ranks; lexsort takes the last key first.
-        order = np.lexsort((*rows["ranks"].T[::-1], *rows["players"].T[::-1], rows["known"]))
+        players = rows["players"].T[::-1]
+        ranks = rows["ranks"].T[::-1]
+        order = np.lexsort((*ranks, *players, rows["known"]))
         ordered = {name: column[order] for name, column in rows.items()}
-        key = np.column_stack([ordered[name] for name in ("known", "players", "ranks")])
-        is_new = np.ones(len(key), np.bool_)
-        is_new[1:] = (key[1:] != key[:-1]).any(axis=1)
-        starts = np.flatnonzero(is_new)
+        key = np.column_stack([ordered["known"], ordered["players"], ordered["ranks"]])
+        differs = (key[1:] != key[:-1]).any(axis=1)
+        starts = np.flatnonzero(np.append(True, differs))
         merged = {name: column[starts] for name, column in ordered.items()}
         merged["count"] = np.add.reduceat(ordered["count"], starts)
         known, interval = np.unique(ordered["known"], return_inverse=True)
+        # Not the step of each: a merged row has matches of many steps.
         last_step = np.zeros(len(known), np.int64)
         np.maximum.at(last_step, interval, ordered["step"])
         merged["step"] = last_step[interval[starts]]

@@ -147,12 +147,14 @@ class OpenGames:
         np.add.at(self.value, cell, results.value[has_value])
         np.add.at(self.counted, cell, 1)
         self.players[env, team] = results.player
-        np.logical_or.at(self.void, env, results.void | results.cut_off)
+        void = results.void | results.cut_off
+        self.void[env[void]] = True
 
         self.open -= np.bincount(env, minlength=len(self.open))
         over = (self.open == 0) & (self._agents > 0)
         if not over.any():
             return None
+        # Without a number for each team, a game has no ranks.
         every_team_has_a_value = self.counted.all(1)
         rated = over & ~self.void & every_team_has_a_value
         columns = self._columns(rated)
@@ -164,6 +166,7 @@ class OpenGames:
     def _columns(self, rated: Bools) -> dict[str, NDArray[Any]]:
         """The columns of the games ``rated`` [N], of which M are True."""
         values = self.value[rated] / self.counted[rated]
+        # Equal values give equal ranks, so that a draw is one.
         better = values[:, None, :] > values[:, :, None]  # [M, T, T]
         rest = np.abs(values.sum(1))
         largest = np.abs(values).max(1, initial=1.0)
@@ -180,7 +183,8 @@ class OpenGames:
         How the others did is not known: each has lost what the side has won.
         """
         rated = np.flatnonzero(~sides.void)
-        by_env = np.argsort(self._envs[name][sides.slot[rated]], kind="stable")
+        envs = self._envs[name][sides.slot[rated]]
+        by_env = np.argsort(envs, kind="stable")  # as the games of a step are listed
         rated = rated[by_env]
         slot = sides.slot[rated]
         value = sides.value[rated]
@@ -193,13 +197,18 @@ class OpenGames:
             other = (team + distance) % teams
             # All teams but the side's are the other one, so that no third player is rated.
             players = _for_each_team(sides.opponents[rated, other], teams)
-            ranks = _for_each_team((value > 0).astype(np.int64), teams)
+            behind = (value > 0).astype(np.int64)
+            ranks = _for_each_team(behind, teams)
             owners = _for_each_team(self._owner[env, other], teams)
             players[rows, team] = player
             ranks[rows, team] = value < 0
             owners[rows, team] = self._owner[env, team]
-            even = np.zeros(len(rated), np.bool_)
-            columns = {"players": players, "ranks": ranks, "owners": owners, "uneven": even}
+            columns = {
+                "players": players,
+                "ranks": ranks,
+                "owners": owners,
+                "uneven": np.zeros(len(rated), np.bool_),
+            }
             games.append(EndedGames(env, columns))
         return games
 

@@ -28,7 +28,7 @@ from rlcore_ghost.policy_mix import PolicyMix
 __all__ = ["Member", "Pool"]
 
 
-NO_ROWS: Ints = np.zeros(0, np.int64)  # of a mix of policies in which nobody acts yet
+NO_ROWS: Ints = np.zeros(0, np.int64)  # of a mix of policies of which no row acts yet
 
 
 @attrs.define(eq=False)
@@ -111,8 +111,11 @@ class Pool:
 
     def add(self, member: Member) -> int:
         """Give a policy a place, and return it."""
-        place = self.members.index(None) if None in self.members else len(self.members)
-        # A slice also appends: [n:n+1] is empty at the end of the list.
+        place = len(self.members)
+        if None in self.members:
+            place = self.members.index(None)
+        # The lowest free place, so that a resumed run gives the same ones. A slice also appends: [n:n+1] is empty at
+        # the end of the list.
         self.members[place : place + 1] = [member]
         self.mix.policies[place : place + 1] = [member.policy]
         return place
@@ -125,6 +128,7 @@ class Pool:
 
     def free(self, needed: Set[int]) -> None:
         """Free the places that are neither candidates nor ``needed``."""
+        # A game that is open is finished with the policy that it began with, though it left the window.
         kept = {*self.fixed, *self.window, *self.guests, *needed}
         for place in range(len(self.members)):
             if place not in kept:
@@ -159,7 +163,9 @@ class Pool:
         Raises RunStateError if the state does not fit; what was loaded before is in the pool then.
         """
         fixed = [self.member(place) for place in self.fixed]
-        self._require_fixed(saved_entry(state, "fixed"), [member.name for member in fixed])
+        # Fixed opponents are made from the configuration, so a state has their names only.
+        names = [member.name for member in fixed]
+        self._require_fixed(saved_entry(state, "fixed"), names)
         snapshots = saved_mapping(state, "snapshots")
         places = [int(key) for key in snapshots if key.isdecimal()]
         first = len(fixed)

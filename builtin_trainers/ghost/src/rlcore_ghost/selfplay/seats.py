@@ -41,7 +41,7 @@ class Seats:
         else:
             assert behavior.team is not None
             self.row_of, team_size = _rows_by_team(behavior)
-            # The largest team first: it has all rows of its environment, and fills those that nobody sits in.
+            # The largest team first: it has all rows of its environment, and fills those that are empty.
             order = np.lexsort((behavior.team, -team_size))
         seats = int(self.row_of.max()) + 1
         _, first = np.unique(self.row_of[order], return_index=True)
@@ -82,22 +82,28 @@ class Seats:
         ``before`` are ``slot`` and ``occupied`` as they were during the step, if they have changed since: rewards and
         ends are those of the slots that sat there, observations those of the slots that sit there now.
         """
+        # Nearly all steps, so nothing is masked in them.
         if before is None and batch.aborted is None and self.occupied.all():
             return batch.take(self.slot)
         sat, was_occupied = before or (self.slot, self.occupied)
-        seated = np.zeros(len(batch.reward), np.bool_)  # [S] who sat during the step
+        slots = len(batch.reward)
+        seated = np.zeros(slots, np.bool_)  # [S] who sat during the step
         seated[sat[was_occupied]] = True
+        # A seat that was empty has received nothing, though a slot fills its row.
         nothing = np.float32(0)
         group_reward = batch.group_reward
         if group_reward is not None:
             group_reward = np.where(seated, group_reward, nothing)
+        aborted = batch.aborted
+        if aborted is not None:
+            aborted = aborted & seated
         received = attrs.evolve(
             batch,
             reward=np.where(seated, batch.reward, nothing),
             group_reward=group_reward,
             terminated=batch.terminated & seated,
             truncated=batch.truncated & seated,
-            aborted=None if batch.aborted is None else batch.aborted & seated,
+            aborted=aborted,
         ).take(sat)
         seen = batch.take(self.slot)
         needs_action = None
@@ -160,7 +166,8 @@ def _rows_by_team(behavior: BehaviorSpec) -> tuple[Ints, Ints]:
     first = np.cumsum(team_size) - team_size
     order = np.argsort(pair, kind="stable")
     rank = np.empty(len(pair), np.int64)  # among the agents of the same environment and team, in the order of slots
-    rank[order] = np.arange(len(pair)) - first[pair[order]]
+    place = np.arange(len(pair))  # in that order
+    rank[order] = place - first[pair[order]]
     envs, env = np.unique(behavior.env_index, return_inverse=True)
     seats = np.zeros(len(envs), np.int64)  # agents of the largest team of each environment
     np.maximum.at(seats, env, rank + 1)

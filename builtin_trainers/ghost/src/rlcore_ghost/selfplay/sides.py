@@ -52,7 +52,9 @@ def sides_of(behavior: BehaviorSpec) -> Ints:
     if behavior.group is not None:
         group = np.asarray(behavior.group, np.int64)
         group = np.where(group < 0, alone, group)
-    team = np.zeros(slots, np.int64) if behavior.team is None else behavior.team
+    team = behavior.team
+    if team is None:
+        team = np.zeros(slots, np.int64)
     keys = np.stack([behavior.env_index, team, group], axis=1)
     _, sides = np.unique(keys, axis=0, return_inverse=True)
     numbers: Ints = sides.reshape(-1)  # one dimension in every version of numpy
@@ -100,8 +102,10 @@ class Sides:
         ``void`` are episodes that are not to be rated.
         """
         self.there[slots] = False
-        remaining = np.bincount(self._side, self.there, self._sides)  # agents of each side
-        last = self.rated[slots] & (remaining[self._side[slots]] == 0)
+        agents = np.bincount(self._side, self.there, self._sides)  # that are left, of each side
+        # As ML-Agents: a trajectory counts when all of its group are done.
+        side_is_over = agents[self._side[slots]] == 0
+        last = self.rated[slots] & side_is_over
         slots = slots[last]
         _, first, side = np.unique(self._side[slots], return_index=True, return_inverse=True)
         side = side.reshape(-1)
@@ -110,10 +114,11 @@ class Sides:
         known = ~np.isnan(value)
         values = np.bincount(side[known], minlength=count)
         total = np.bincount(side[known], value[known], count)
-        mean = np.divide(total, values, out=np.zeros(count), where=values > 0)
+        mean = total / np.maximum(values, 1)
         any_void = np.bincount(side, void[last], count) > 0
+        unknown = values == 0
         a_slot = slots[first]
-        return FinishedSides(a_slot, mean, any_void | (values == 0), self.opponents[a_slot])
+        return FinishedSides(a_slot, mean, any_void | unknown, self.opponents[a_slot])
 
     def state_dict(self) -> dict[str, Any]:
         """Who is there, and against whom."""

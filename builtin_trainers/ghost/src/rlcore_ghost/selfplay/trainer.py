@@ -134,9 +134,11 @@ class GhostTrainer(TrainerWrapper):
     def act(self, batch: AgentBatch) -> Actions:
         """Actions of all slots: of those that learn by the inner trainer, of the others by their ghosts."""
         slots = len(self._env)
-        continuous = np.zeros((slots, self._continuous), np.float32) if self._continuous else None
-        discrete = np.zeros((slots, self._branches), np.int64) if self._branches else None
-        actions = Actions(continuous, discrete)
+        actions = Actions()
+        if self._continuous:
+            actions.continuous = np.zeros((slots, self._continuous), np.float32)
+        if self._branches:
+            actions.discrete = np.zeros((slots, self._branches), np.int64)
         if self._awake:
             rows = self._rows
             if rows is None or self._rows_of is not batch:
@@ -145,7 +147,7 @@ class GhostTrainer(TrainerWrapper):
             self.seats.place(seated, actions)
         needed = slice(None) if batch.needs_action is None else batch.needs_action
         acted = self.learning.acting.acted
-        if not acted.all():
+        if not acted.all():  # they have, in nearly all steps
             acted[self._team[needed]] = True
         self.ghosts.act(batch, actions)
         if self._sides is not None:
@@ -163,12 +165,14 @@ class GhostTrainer(TrainerWrapper):
             over = np.flatnonzero(batch.terminated | batch.truncated | batch.aborted)
         before = None
         if over.size:
+            # The step belongs to those who sat during it, also where others sit down now.
             before = self.seats.copy()
             self._episodes_over(over, batch)
         learned = self._awake
         self._awake = self._is_awake()
         if learned or self._awake:
             rows = self._take_rows(batch, before)
+            # An inner trainer that was asleep has no transition to learn from, only a first observation.
             if learned:
                 sat = self.seats.slot if before is None else before[0]
                 seated = actions.take(sat)
@@ -246,6 +250,7 @@ class GhostTrainer(TrainerWrapper):
         if self._stopped:
             return
         self._stopped = True
+        # Other behaviors may learn on, so this one plays against them with the policy that it ends with.
         self.learning.retire(self.teams.tolist())
         self.ghosts.final = self.ghosts.latest()
         self.ghosts.report_drawn()
@@ -260,17 +265,21 @@ class GhostTrainer(TrainerWrapper):
         """The episodes of the slots ``over`` [K] ended: rate games, and decide who learns in the next episodes."""
         value = self._value(over, batch)
         void = self._void(over, batch)
-        cut_off = batch.truncated[over] & (self.settings.truncated_games == "skip")
+        skips_truncated = self.settings.truncated_games == "skip"
+        cut_off = batch.truncated[over] & skips_truncated
         if self._sides is not None:
             sides = self._sides.end(over, value, void | cut_off)
             late = sides.void & batch.truncated[sides.slot]
-            self.controller.report_sides(self.name, self._player, sides, int(np.count_nonzero(late)))
+            games_cut_off = int(np.count_nonzero(late))
+            self.controller.report_sides(self.name, self._player, sides, games_cut_off)
             self._forget(over)
             self._assign(over)  # an agent's next episode waits for no other agent
             return
+        # An agent that ended early may play on while others finish; only its first episode is part of the game.
         first = over[~self._done[over]]
         self._done[first] = True
-        ended = np.bincount(self._env[first], minlength=len(self._playing))
+        envs = len(self._playing)
+        ended = np.bincount(self._env[first], minlength=envs)
         self._playing -= ended
         finished = (self._playing == 0) & (ended > 0)  # [N]
         played = self.ghosts.players_at(self.ghosts.place[over])
@@ -332,26 +341,31 @@ class GhostTrainer(TrainerWrapper):
         learns = np.zeros(len(slots), np.bool_)
         if not self._stopped:
             learns = of_learning_team | as_learner
+        # With learn_from: learning_team, an agent of the team that learned before may still sit in the seat.
         learns[learns] = self.seats.sit(slots[learns])
         # After max_steps, the policy as it is has a place like any other.
         ghost[as_learner] = self.ghosts.final
         places = np.where(learns, LEARNER, ghost)
         self.ghosts.play(slots, places)
         if self._sides is not None:
-            self._sides.begin(slots, learns & of_learning_team, self.controller.playing[env])
+            rated = learns & of_learning_team
+            self._sides.begin(slots, rated, self.controller.playing[env])
 
     def _is_awake(self) -> bool:
         """Whether an agent of any rank sits in a seat, or may sit down in the next game."""
         if self._stopped:
             return False
-        if self.learning.current in self.teams or (self.ghosts.assigned == LEARNER).any():
+        if self.learning.current in self.teams:
+            return True
+        if (self.ghosts.assigned == LEARNER).any():
             return True
         if not self._awake:
             return False
         # The ranks ask each other only while the last games end in which agents of this behavior learn.
         sits = bool(self.seats.occupied.any())
         begun = self.learning.game > self._game  # by another behavior, when the team of this one learned
-        will_sit = bool(np.isin(self.learning.team[begun], self.teams).any())
+        next_teams = self.learning.team[begun]
+        will_sit = bool(np.isin(next_teams, self.teams).any())
         return self.controller.exchange.any(sits or will_sit)
 
     def _boundaries(self) -> None:
@@ -362,7 +376,8 @@ class GhostTrainer(TrainerWrapper):
         if learning.current < 0 and not self._stopped:  # max_steps was raised after all had reached it
             learning.change()
         decides = self.ghosts.role.leads and learning.current in self.teams
-        if decides and steps - self._changed_at >= self.settings.team_change_steps:
+        steps_since_change = steps - self._changed_at
+        if decides and steps_since_change >= self.settings.team_change_steps:
             self._changed_at = steps
             learning.change()
         # After the team: its change is one of the reasons for a swap.

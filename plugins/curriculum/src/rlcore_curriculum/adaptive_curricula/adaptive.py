@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import attrs
@@ -68,14 +69,20 @@ class InOrder:
         self._followed = {block.behavior for block in blocks.values()}
         # With default_settings, only the environment knows the behaviors.
         width = 3 + len(blocks)  # returns, group returns, lengths, and a draw_id for each parameter
-        self._orders = defaultdict[str, EpisodesInOrder](lambda: EpisodesInOrder(width, num_envs))
+        new_order = partial(EpisodesInOrder, width, num_envs)
+        self._orders = defaultdict[str, EpisodesInOrder](new_order)
 
     def add(self, ended: EndedEpisodes, rows: Ints | None = None) -> Episodes | None:
         """Add the episodes in ``rows``, or all. Return the episodes whose turn has come, or None."""
         if self._followed.isdisjoint((None, ended.behavior)):
             return None
         order = self._orders[ended.behavior]
-        columns: tuple[NDArray[Any], ...] = (ended.returns, ended.group_returns, ended.lengths, ended.draw_id)
+        columns: tuple[NDArray[Any], ...] = (
+            ended.returns,
+            ended.group_returns,
+            ended.lengths,
+            ended.draw_id,
+        )
         if rows is None:
             order.add(ended.numbers, *columns)
         elif rows.size:
@@ -144,7 +151,8 @@ class AdaptiveCurriculum(Generic[Settings]):
         self.uniforms = EpisodeUniforms(run.seed, streams, run.num_envs, width=width)
         blocks: Any = settings.values()  # all have `integer`, as a setting or a constant
         ranges = [block.target_range for block in blocks]
-        self.targets = Ranges(ranges, [block.integer for block in blocks])
+        integer = [block.integer for block in blocks]
+        self.targets = Ranges(ranges, integer)
         self._shared: StatisticsSeen | None = None  # None before the first check
 
     def draw_target(self, env_index: Ints, episodes: Ints) -> Floats:
@@ -205,12 +213,12 @@ class SeparateCurriculum(AdaptiveCurriculum[Settings], Generic[Settings, AnyPart
         self.parts = {name: part(block) for name, block in settings.items()}
 
     def changes_due(self) -> Changes:
-        stale = [part for part in self.parts.values() if part.counted >= part.block.refresh]
-        for part in stale:
-            part.refresh()
-        if not stale:
-            return NO_CHANGES
-        return Changes(redraw=True)
+        redraw = False
+        for part in self.parts.values():
+            if part.counted >= part.block.refresh:
+                part.refresh()
+                redraw = True
+        return Changes(redraw=True) if redraw else NO_CHANGES
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
         """Ignore the status of another run: it describes another agent."""
@@ -220,7 +228,8 @@ class SeparateCurriculum(AdaptiveCurriculum[Settings], Generic[Settings, AnyPart
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name, part in self.parts.items():
-            refuse_other(name, state[name]["shape"], shape_of(part.block, part.shaping))
+            ours = shape_of(part.block, part.shaping)
+            refuse_other(name, state[name]["shape"], ours)
         for name, part in self.parts.items():
             part.load_state_dict(state[name])
 

@@ -44,7 +44,7 @@ from rlcore_curriculum.adaptive_curricula.adaptive import (
 )
 from rlcore_curriculum.adaptive_curricula.adaptive_settings import shown
 from rlcore_curriculum.adaptive_curricula.adr_settings import AdrSettings
-from rlcore_curriculum.arrays import Floats, Ints
+from rlcore_curriculum.arrays import Ints
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -95,6 +95,7 @@ class Bound:
         self.judged = mean
         self.measures.clear()
         steps = self.steps
+        # Algorithm 1 of the paper, with steps counted outward at both ends.
         if mean >= self.block.upper_threshold:
             steps += 1
         if mean <= self.block.lower_threshold:
@@ -106,7 +107,12 @@ class Bound:
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        return {"steps": self.steps, "moves": self.moves, "measures": list(self.measures), "judged": self.judged}
+        return {
+            "steps": self.steps,
+            "moves": self.moves,
+            "measures": list(self.measures),
+            "judged": self.judged,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.steps = saved_count(state, "steps")
@@ -126,10 +132,12 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
     def __init__(self, settings: Mapping[str, AdrSettings], run: RunContext) -> None:
         super().__init__(settings, run, others=["curriculum/adr"])
         blocks = list(settings.values())
-        self.bounds = [(Bound(block, LOW), Bound(block, HIGH)) for block in blocks]  # [P]
+        self.pairs = {name: (Bound(block, LOW), Bound(block, HIGH)) for name, block in settings.items()}
+        self.bounds = list(self.pairs.values())  # [P]
         self.order = InOrder(settings, run.num_envs)  # of the episodes at a bound
         ranges = [block.initial_range for block in blocks]
-        self.ranges = Ranges(ranges, [block.integer for block in blocks])
+        integer = [block.integer for block in blocks]
+        self.ranges = Ranges(ranges, integer)
         self._share = blocks[0].boundary_probability
         self._moved = False
         # Of the B bounds that can move: the column of the parameter, and the value and draw_id of episodes there.
@@ -137,8 +145,9 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
         for column, pair in enumerate(self.bounds):
             columns += [column for bound in pair if bound.most > 0]
         self._columns = np.array(columns)
-        self._values: Floats = np.zeros(len(self._columns))
-        self._draw_ids: Ints = np.zeros(len(self._columns), np.int64)
+        movable = len(columns)
+        self._values = np.zeros(movable)
+        self._draw_ids: Ints = np.zeros(movable, np.int64)
         self._use_bounds()
 
     def draw(self, env_index: Ints, episodes: Ints) -> EpisodeDraw:
@@ -150,7 +159,8 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
         if rows.size:
             # A uniform number below the share is uniform within the share; rounding can reach the share.
             count = len(self._columns)
-            bounds = (choice[rows] * (count / self._share)).astype(np.int64)
+            within_share = choice[rows] * (count / self._share)
+            bounds = within_share.astype(np.int64)
             np.minimum(bounds, count - 1, out=bounds)
             columns = self._columns[bounds]
             values[rows, columns] = self._values[bounds]
@@ -158,7 +168,8 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
         return EpisodeDraw(values, draw_id)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
-        over = self.order.add(ended, ended.draw_id.nonzero()[0])
+        at_bounds, _ = ended.draw_id.nonzero()
+        over = self.order.add(ended, at_bounds)
         if over is None:
             return
         rows, columns = over.draw_id.nonzero()
@@ -180,7 +191,8 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
 
     def _use_bounds(self) -> None:
         """Draw from the current bounds."""
-        self.ranges.set_bounds([(low.value, high.value) for low, high in self.bounds])
+        ranges = [(low.value, high.value) for low, high in self.bounds]
+        self.ranges.set_bounds(ranges)
         values = []
         draw_ids = []
         for pair in self.bounds:
@@ -200,17 +212,19 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
             tags[f"Environment/ADR Low/{name}"] = low
             tags[f"Environment/ADR High/{name}"] = high
         if (self.ranges.spans > 0.0).all():
-            tags["Environment/ADR Entropy"] = float(np.log(self.ranges.spans).mean())
+            entropies = np.log(self.ranges.spans)
+            tags["Environment/ADR Entropy"] = float(entropies.mean())
         return tags
 
     def status(self) -> dict[str, dict[str, Any]]:
-        return {name: self._section(name, *pair) for name, pair in zip(self.blocks, self.bounds, strict=True)}
+        sections = {}
+        for name, (low, high) in self.pairs.items():
+            sections[name] = self._section(self.blocks[name], low, high)
+        return sections
 
-    def _section(self, name: str, *pair: Bound) -> dict[str, Any]:
+    def _section(self, block: AdrSettings, low: Bound, high: Bound) -> dict[str, Any]:
         """Return the status of a parameter; ``value`` and ``episodes_left`` describe the bound that is judged next."""
-        low, high = pair
-        block = self.blocks[name]
-        movable = [bound for bound in pair if bound.most > 0]
+        movable = [bound for bound in (low, high) if bound.most > 0]
         next_one = max(movable, key=lambda bound: len(bound.measures))
         return {
             "lesson": f"[{low.value:g}, {high.value:g}]",
@@ -224,9 +238,9 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
         steps_of: list[tuple[Bound, int]] = []
-        for name, pair in zip(self.blocks, self.bounds, strict=True):
+        for name, pair in self.pairs.items():
             section = sections.get(name)
-            if not isinstance(section, Mapping) or not {"low", "high"} <= section.keys():
+            if not isinstance(section, Mapping) or "low" not in section or "high" not in section:
                 continue
             low = float(section["low"])
             high = float(section["high"])
@@ -247,8 +261,12 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
 
     def state_dict(self) -> dict[str, Any]:
         parameters = {}
-        for (name, block), (low, high) in zip(self.blocks.items(), self.bounds, strict=True):
-            parameters[name] = {"shape": _shape(block), "low": low.state_dict(), "high": high.state_dict()}
+        for name, (low, high) in self.pairs.items():
+            parameters[name] = {
+                "shape": _shape(self.blocks[name]),
+                "low": low.state_dict(),
+                "high": high.state_dict(),
+            }
         return {
             "parameters": parameters,
             "order": self.order.state_dict(),
@@ -264,7 +282,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
         saved = state["parameters"]
         for name, block in self.blocks.items():
             refuse_other(name, saved[name]["shape"], _shape(block))
-        for name, (low, high) in zip(self.blocks, self.bounds, strict=True):
+        for name, (low, high) in self.pairs.items():
             low.load_state_dict(saved[name]["low"])
             high.load_state_dict(saved[name]["high"])
         self.order.load_state_dict(state["order"])

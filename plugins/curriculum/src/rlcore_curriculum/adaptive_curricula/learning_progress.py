@@ -51,7 +51,9 @@ def progress(measures: deque[float]) -> float:
         return 0.0
     values = list(measures)
     half = len(values) // 2
-    return abs(fmean(values[-half:]) - fmean(values[:-half]))
+    newer = fmean(values[-half:])
+    older = fmean(values[:-half])
+    return abs(newer - older)
 
 
 class Regions(Part):
@@ -104,7 +106,8 @@ class Regions(Part):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.measures = [deque(map(float, measures), self.block.window) for measures in state["measures"]]
+        window = self.block.window
+        self.measures = [deque(map(float, measures), window) for measures in state["measures"]]
         if len(self.measures) != self.block.bins:
             raise SavedValueError(f"the entry 'measures' is of {len(self.measures)} regions, not of {self.block.bins}")
         super().load_state_dict(state)
@@ -121,10 +124,12 @@ class LearningProgress(SeparateCurriculum[LearningProgressSettings, Regions]):
         blocks = settings.values()
         self.order = InOrder(settings, run.num_envs)
         limits = [block.limits for block in blocks]
-        self._limits = Ranges(limits, [block.integer for block in blocks])
-        self._bins = np.array([block.bins for block in blocks], np.int64)  # [P]
+        integer = [block.integer for block in blocks]
+        bins = [block.bins for block in blocks]
+        self._limits = Ranges(limits, integer)
+        self._bins = np.array(bins, np.int64)  # [P]
         # [P, largest B - 1] cumulative shares, filled with 1
-        self._cumulated = np.ones((len(blocks), self._bins.max() - 1))
+        self._cumulated = np.ones((len(bins), max(bins) - 1))
         self._use_shares()
 
     def _use_shares(self) -> None:
@@ -135,8 +140,10 @@ class LearningProgress(SeparateCurriculum[LearningProgressSettings, Regions]):
 
     def draw(self, env_index: Ints, episodes: Ints) -> EpisodeDraw:
         uniforms = self.uniforms(env_index, episodes)  # [K, P, 2]
-        regions = (uniforms[:, :, :1] >= self._cumulated).sum(axis=2)  # [K, P]
-        within_limits = (regions + uniforms[:, :, 1]) / self._bins
+        choice = uniforms[:, :, :1]
+        within_region = uniforms[:, :, 1]
+        regions = (choice >= self._cumulated).sum(axis=2)  # [K, P]
+        within_limits = (regions + within_region) / self._bins
         return EpisodeDraw(self._limits.draw(within_limits), regions)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
@@ -146,7 +153,8 @@ class LearningProgress(SeparateCurriculum[LearningProgressSettings, Regions]):
         for column, regions in enumerate(self.parts.values()):
             measures = measures_of(over, regions.block)
             if measures is not None:
-                regions.add(over.draw_id[:, column].tolist(), measures.tolist())
+                played = over.draw_id[:, column]
+                regions.add(played.tolist(), measures.tolist())
 
     def changes_due(self) -> Changes:
         changes = super().changes_due()

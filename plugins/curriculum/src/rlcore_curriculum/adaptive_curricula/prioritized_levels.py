@@ -57,7 +57,8 @@ class LevelScores:
         # [L] the number of ended episodes of all levels after the latest episode of this level
         self.played: Ints = np.zeros(block.levels, np.int64)
         self.latest: Floats = np.zeros(block.levels)  # [L] the latest measure
-        self.means: Floats = np.full(block.levels, 0.5 if block.score == "learnability" else 0.0)  # [L]
+        first_mean = 0.5 if block.score == "learnability" else 0.0  # of the prior, one success in two episodes
+        self.means: Floats = np.full(block.levels, first_mean)  # [L]
         self.total = 0  # ended episodes of all levels
 
     def add(self, levels: Ints, measures: Floats) -> None:
@@ -103,12 +104,15 @@ class LevelScores:
         shares = np.zeros(self.block.levels)
         if not seen.size:
             return shares
+        # Rank prioritization with temperature beta: weights rank^(-1 / beta).
         ranks = mean_ranks(self.scores()[seen])
         by_score = ranks ** (-1.0 / self.block.temperature)
         age = (self.total - self.played[seen]).astype(np.float64)
         by_age = age if age.sum() > 0.0 else np.ones(len(seen))
         staleness = self.block.staleness
-        shares[seen] = (1.0 - staleness) * by_score / by_score.sum() + staleness * by_age / by_age.sum()
+        of_score = (1.0 - staleness) * by_score / by_score.sum()
+        of_age = staleness * by_age / by_age.sum()
+        shares[seen] = of_score + of_age
         return shares
 
     def state_dict(self) -> dict[str, Any]:
@@ -141,8 +145,9 @@ def mean_ranks(scores: Floats) -> Floats:
     group = np.cumsum(begins) - 1
     sizes = np.bincount(group)
     last_ranks = np.cumsum(sizes)
+    middle_ranks = last_ranks - (sizes - 1) / 2.0
     ranks = np.empty(len(scores))
-    ranks[order] = np.repeat(last_ranks - (sizes - 1) / 2.0, sizes)
+    ranks[order] = np.repeat(middle_ranks, sizes)
     return ranks
 
 
@@ -157,7 +162,8 @@ class LevelReplay(Part):
         self.refresh()
 
     def refresh(self) -> None:
-        self._use_shares(self.known.shares(), self.known.plays > 0)
+        played = self.known.plays > 0
+        self._use_shares(self.known.shares(), played)
         self.counted = 0
 
     def _use_shares(self, shares: Floats, played: Bools) -> None:
@@ -209,13 +215,15 @@ class PrioritizedLevels(SeparateCurriculum[PrioritizedLevelsSettings, LevelRepla
 
     def __init__(self, settings: Mapping[str, PrioritizedLevelsSettings], run: RunContext) -> None:
         super().__init__(settings, run, LevelReplay)
-        self._first = np.array([block.first_level for block in settings.values()], np.float64)  # [P]
+        first_levels = [block.first_level for block in settings.values()]
+        self._first = np.array(first_levels, np.float64)  # [P]
 
     def draw(self, env_index: Ints, episodes: Ints) -> EpisodeDraw:
         uniforms = self.uniforms(env_index, episodes)  # [K, P, 2]
         levels = np.empty(uniforms.shape[:2], np.int64)
         for column, replay in enumerate(self.parts.values()):
-            levels[:, column] = replay.draw(uniforms[:, column])
+            of_parameter = uniforms[:, column]
+            levels[:, column] = replay.draw(of_parameter)
         return EpisodeDraw(levels + self._first, levels)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
@@ -234,10 +242,12 @@ class PrioritizedLevels(SeparateCurriculum[PrioritizedLevelsSettings, LevelRepla
         tags: dict[str, float] = {}
         for name, replay in self.parts.items():
             shares = replay.shares[replay.shares > 0.0]
-            tags[f"Environment/Levels Played/{name}"] = float((replay.known.plays > 0).sum())
+            played = replay.known.plays > 0
+            tags[f"Environment/Levels Played/{name}"] = float(played.sum())
             tags[f"Environment/Replay Share/{name}"] = replay.replay
             if shares.size:
-                tags[f"Environment/Effective Levels/{name}"] = float(np.exp(-shares @ np.log(shares)))
+                entropy = -shares @ np.log(shares)
+                tags[f"Environment/Effective Levels/{name}"] = float(np.exp(entropy))
         return tags
 
     def status(self) -> dict[str, dict[str, Any]]:

@@ -115,7 +115,8 @@ class CheckedCurriculum:
     def stats(self) -> dict[str, float]:
         """Return scalars by tag, which are finite."""
         with blamed(self.described, "in stats"):
-            stats = {str(tag): float(value) for tag, value in self.curriculum.stats().items()}
+            returned = self.curriculum.stats()
+            stats = {str(tag): float(value) for tag, value in returned.items()}
         for tag, value in stats.items():
             if not isfinite(value):
                 self.refuse("stats", f"returned {value!r} for the tag {tag!r}, not a finite number")
@@ -177,7 +178,9 @@ class CheckedCurriculum:
         if not isinstance(values, np.ndarray) or values.shape != shape or values.dtype.kind != "f":
             self.refuse(method, f"returned as values {_description(values)}, not an array of floats of shape {shape}")
         # x . x is finite unless x has a NaN or an infinity, or is huge: only then look closer.
-        place = None if isfinite(np.vdot(values, values)) else first_non_finite(values)
+        if isfinite(np.vdot(values, values)):
+            return shape
+        place = first_non_finite(values)
         if place is not None:
             row, column = place
             self.refuse(

@@ -109,6 +109,7 @@ class TrainingCurricula(EpisodeParameters):
 
         Returns whether all environments are to start their next episode now.
         """
+        # The feed first: agents begin with what it says that their environments play now.
         began = self._feed.after_step()
         if self._frozen:
             self._feed.restage(began)
@@ -179,6 +180,7 @@ class TrainingCurricula(EpisodeParameters):
                 lessons += changes.lessons
                 redraw = redraw or changes.redraw
                 reset = reset or changes.reset
+        # A curriculum that changed draws every staged episode again, so that none starts with an old lesson.
         self._feed.restage(None if redraw else began)
         if lessons:
             changed = {change.parameter: change.lesson for change in lessons}
@@ -418,7 +420,9 @@ def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedC
     """PluginError for a tag that says something else already: of rlcore, of another parameter or curriculum."""
     if tag in _OF_RLCORE or tag.startswith(Tag.PARAMETER):
         curriculum.refuse("stats", f"returned the tag {tag!r}, which is rlcore's own; call it something else")
-    if tag.startswith(Tag.LESSON_NUMBER) and tag.removeprefix(Tag.LESSON_NUMBER) not in curriculum.parameters:
+    is_lesson = tag.startswith(Tag.LESSON_NUMBER)
+    parameter = tag.removeprefix(Tag.LESSON_NUMBER)
+    if is_lesson and parameter not in curriculum.parameters:
         curriculum.refuse("stats", f"returned the tag {tag!r}, but has {', '.join(curriculum.parameters)} only")
     if other is not None:
         curriculum.refuse("stats", f"returned the tag {tag!r}, as {other.described} does; call it something else")

@@ -34,12 +34,14 @@ def teams_of(spec: BehaviorSpec) -> Ints:
 
 def teams_in(behaviors: Mapping[str, BehaviorSpec]) -> tuple[Ints, bool]:
     """Return the numbers of all teams [T], ascending, and whether every environment has all of them."""
-    env = np.concatenate([spec.env_index for spec in behaviors.values()])
-    team = np.concatenate([teams_of(spec) for spec in behaviors.values()])
-    pairs = np.unique(np.stack([env, team], axis=1), axis=0)
+    specs = behaviors.values()
+    env = np.concatenate([spec.env_index for spec in specs])
+    team = np.concatenate([teams_of(spec) for spec in specs])
+    in_env = np.stack([env, team], axis=1)
+    pairs = np.unique(in_env, axis=0)
     numbers = np.unique(team)
-    envs = np.unique(env)
-    return numbers, len(pairs) == len(numbers) * len(envs)
+    everywhere = len(numbers) * len(np.unique(env))
+    return numbers, len(pairs) == everywhere
 
 
 class EnvironmentGames:
@@ -124,8 +126,9 @@ class SideGames:
         self._acts: dict[str, Bools] = {}  # [S] by behavior, who has acted in its episode
         self._acted: dict[str, Bools] = {}  # [S] by behavior, who has acted in the open episode of its side
         for name, spec in behaviors.items():
-            self._acts[name] = np.zeros(spec.slots, np.bool_)
-            self._acted[name] = np.zeros(spec.slots, np.bool_)
+            none = np.zeros(spec.slots, np.bool_)
+            self._acts[name] = none
+            self._acted[name] = none.copy()
         self._ended = np.zeros(first, np.bool_)  # [G] in the last step
         self._idle = np.zeros(first, np.int64)  # [G] steps since an agent waited for an action
 
@@ -149,7 +152,8 @@ class SideGames:
         ends = self._turns_end[self._env]  # [G, T]
         turn = (played[:, None] >= ends).sum(1)
         last = len(self._numbers) - 1
-        teams: Ints = self._numbers.take(np.minimum(turn, last))
+        turn = np.minimum(turn, last)  # episodes after the share do not count
+        teams: Ints = self._numbers[turn]
         return teams
 
     def takes_part(self, name: str) -> Bools:
@@ -173,6 +177,7 @@ class SideGames:
             side = self.of[name]
             acts = self._acts[name]
             acted = self._acted[name]
+            # Cleared one step after the end of a game, whose result is read with this step.
             acted &= ~self._ended[side]
             acted |= acts
             acts[batch.ended] = False
