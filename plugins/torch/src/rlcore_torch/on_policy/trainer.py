@@ -451,7 +451,7 @@ class OnPolicyTrainer(RolloutTrainer):
         """
         buffer = self.buffer
         values = self.in_pieces(self.value, inputs, seen)
-        values = values.view(-1, self.behavior.slots, len(self.providers))
+        values = values.view(-1, len(buffer.cursor), len(self.providers))
         next_values = values[1:].clone()
         places, final_seen = buffer.finals()
         if len(places):
