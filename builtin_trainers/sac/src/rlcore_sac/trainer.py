@@ -1,9 +1,10 @@
 """Soft Actor-Critic (Haarnoja et al. 2018, arXiv:1812.05905) for continuous, discrete and hybrid actions.
 
 :class:`rlcore_torch.OffPolicyTrainer` stores transitions and has the parts of an update; the docstring of its module
-names their files. This file has the update, from top to bottom, then the networks. For discrete branches, the losses
-use the exact expectation over all options (Christodoulou 2019, arXiv:1910.07207). Only continuous parts of an action
-are sampled.
+names their files. This file has the update, from top to bottom, then the networks. On a CPU, ``by_hand.py`` computes
+the gradients of plain networks faster, up to rounding the same, unless a subclass overrides them. For discrete
+branches, the losses use the exact expectation over all options (Christodoulou 2019, arXiv:1910.07207). Only continuous
+parts of an action are sampled.
 
 Each of the R reward providers has its own value and its own discount. The policy maximizes the sum of the R values.
 This sum decides which critic counts (:func:`rlcore_torch.min_q`). Each value contains 1/R of the entropy bonus,

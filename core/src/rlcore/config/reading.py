@@ -202,7 +202,7 @@ class _Reader:
         return None
 
     def _scalar(self, loader: yaml.SafeLoader, node: yaml.ScalarNode, path: KeyPath) -> Any:
-        """The value of a scalar that is no text; None after a problem."""
+        """The value of a scalar that is not text; None after a problem."""
         text = node.value
         if ":" in text:  # YAML 1.1 reads 1:30 as ninety
             return text

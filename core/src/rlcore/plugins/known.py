@@ -1,7 +1,8 @@
 """The plugins of rlcore's own repository that the core knows by name.
 
-Names are here for hints in messages and for reading ML-Agents' files. A listed plugin has no other privilege, except
-that only :data:`OWN_DISTRIBUTIONS` may turn a statistics writer on by default.
+Names are here for hints in messages and for reading ML-Agents' files. A listed plugin has two other privileges: only
+:data:`OWN_DISTRIBUTIONS` may turn a statistics writer on by default, and a name of :data:`DEFAULTS`, which a run means
+without writing it, stays with its distribution if another one registers the name too.
 """
 
 from __future__ import annotations

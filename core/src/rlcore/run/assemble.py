@@ -50,7 +50,8 @@ def _join_ranks(run: Preparation) -> Ranks:
         return Ranks()
     ranks = run.plugins.create_ranks(launch, run.config, run.stops)
     if ranks is None:
-        advice = or_turn_on(*RANKS)
+        package, plugin = RANKS
+        advice = or_turn_on(package, plugin)
         raise ConfigError(f"torchrun started {launch.size} ranks, and no plugin exchanges between them; {advice}")
     return ranks
 

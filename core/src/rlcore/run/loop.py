@@ -143,7 +143,7 @@ def learn(
                     boundary = True
             if environment is None and not updated:
                 names = ", ".join(trainer_named(behavior) for behavior, _ in learning)
-                raise PluginError(f"{names} has no data left to learn from before max_steps")  # or it loops for ever
+                raise PluginError(f"{names} has no data left to learn from before max_steps")  # or it loops without end
             if boundary:
                 ranks.settle()
                 _count_episodes(state)
@@ -153,7 +153,7 @@ def learn(
             if boundary:
                 ranks.watch()
             if boundary or updated:
-                start = clock()  # updates measure themselves, and a boundary is no part of acting
+                start = clock()  # updates measure themselves, and a boundary does not belong to acting
     finally:
         times.acting += acting
         times.stepping += stepping

@@ -375,7 +375,7 @@ def rotate(
     directory: Path,
     keep: int,
     newest: int,
-    is_intact: Callable[[Checkpoint], bool],
+    check_intact: Callable[[Checkpoint], bool],
     holds: CheckpointHolds | None = None,
 ) -> tuple[list[Checkpoint], list[Checkpoint]]:
     """Deletes the checkpoints older than the ``keep`` newest intact ones, unless they are held; 0 or less keeps all.
@@ -385,7 +385,7 @@ def rotate(
     that step again. Damaged checkpoints do not count towards ``keep``, and held ones only if they are among the newest.
     """
     checkpoints = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
-    intact = [checkpoint for checkpoint in checkpoints if is_intact(checkpoint)]
+    intact = [checkpoint for checkpoint in checkpoints if check_intact(checkpoint)]
     if keep <= 0 or len(intact) < keep:
         return intact, []
     oldest_kept = intact[-keep].step

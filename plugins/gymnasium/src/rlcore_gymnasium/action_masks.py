@@ -47,7 +47,7 @@ class Masks:
 
     def forget(self) -> None:
         """All environments start again."""
-        # Whether there are masks is found anew, so that a resumed run, which begins here, has the same batches.
+        # Whether there are masks is looked up again, so that a resumed run, which begins here, has the same batches.
         self.allowed = None
         self._masked[:] = False
 

@@ -95,7 +95,7 @@ class GoalMethods:
         except Exception:  # a method for single goals may fail with many, as `if distance < 0.1` does
             results = np.empty(0)
         rows = (len(achieved),)
-        # A wrong shape is no error yet either: a method for single goals reduces all rows to one number.
+        # A wrong shape is not yet an error either: a method for single goals reduces all rows to one number.
         if results.shape == rows and results.dtype.kind in kinds:
             return results
         with failing_as(f"{self._env_id}: {name} failed"):

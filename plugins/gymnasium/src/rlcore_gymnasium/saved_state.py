@@ -117,7 +117,7 @@ class SavingEnvironment(InProcessEnvironment):
         for index, (env, episode) in enumerate(zip(envs, saved, strict=True)):
             env.reset(seed=0)  # creates what the state replaces
             restore(env, episode, self._new[index])
-        # Then the physics: a reset starts them anew.
+        # Then the physics: a reset starts them again.
         if has_physics(envs[0]):
             restore_physics(envs, saved_mapping(state, "physics"))
         self.delivery.load_state_dict(parameters)

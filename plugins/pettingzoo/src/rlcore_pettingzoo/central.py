@@ -68,7 +68,7 @@ class StateOfAgents(CentralState):
     """The observations of all agents side by side; of an agent that is out of the game, its last one."""
 
     def _spec(self) -> ObservationSpec:
-        # Before `add_observation`: the state itself is no part of it.
+        # Before `add_observation`: the state itself does not belong to it.
         self._parts: list[tuple[BehaviorArrays, str]] = []
         size = 0
         for behavior in self._arrays:

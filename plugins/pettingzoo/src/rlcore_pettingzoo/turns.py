@@ -67,7 +67,7 @@ class TurnEnvironment(PettingZooEnvironment):
             arrays.end(slot, observation, reward, terminated, truncated, info)
             game.step(None)  # PettingZoo's rule: an agent whose episode is over takes one turn more, without an action
             turns += 1
-            # Each agent leaves once; a game that keeps one would be stepped for ever.
+            # Each agent leaves once; a game that keeps one would be stepped without end.
             if turns > len(seats):
                 raise self._wrong(f"{agent!r}, whose episode is over, stays in the game after step(None)")
         return True

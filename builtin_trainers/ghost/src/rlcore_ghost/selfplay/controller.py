@@ -1,4 +1,4 @@
-"""What the trainers of all behaviors with self-play share: the learning team, the games and the ratings.
+"""The learning team, the games and the ratings, which the trainers of all behaviors with self-play share.
 
 The trainers call their controller in a fixed order, so a run that was resumed continues with the same calls.
 

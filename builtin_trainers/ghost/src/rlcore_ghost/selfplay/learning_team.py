@@ -24,7 +24,7 @@ COUNTS = ("changes", "resets")  # attributes of the state that are whole numbers
 
 
 class LearningTeam:
-    """Which team learns in each game. All indices are those of :attr:`numbers`.
+    """The team that learns in each game, as an index of :attr:`numbers`.
 
     Attributes:
         numbers: The numbers of the T teams in the environment, ascending.

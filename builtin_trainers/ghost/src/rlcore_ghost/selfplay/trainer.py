@@ -121,14 +121,14 @@ class GhostTrainer(TrainerWrapper):
         self._done[:] = False
         self._playing[:] = self._agents
         everyone = np.arange(len(self._env))
-        learned = self._awake
+        was_awake = self._awake
         self._forget(everyone)
         self._assign(everyone)
         if self._sides is not None:
             self._sides.reset()
         rows = self._take_rows(batch)
         self._awake = self._is_awake()
-        if learned or self._awake:
+        if was_awake or self._awake:
             self.trainer.begin(rows)
 
     def act(self, batch: AgentBatch) -> Actions:
@@ -168,12 +168,12 @@ class GhostTrainer(TrainerWrapper):
             # The step belongs to those who sat during it, also where others sit down now.
             before = self.seats.copy()
             self._episodes_over(over, batch)
-        learned = self._awake
+        was_awake = self._awake
         self._awake = self._is_awake()
-        if learned or self._awake:
+        if was_awake or self._awake:
             rows = self._take_rows(batch, before)
             # An inner trainer that was asleep has no transition to learn from, only a first observation.
-            if learned:
+            if was_awake:
                 sat = self.seats.slot if before is None else before[0]
                 seated = actions.take(sat)
                 self.trainer.observe(seated, rows)

@@ -408,10 +408,10 @@ class Game:
         if self.run.after_step():
             self._begin(self.environment.episodes + 1)
         if self.steps % (8 * self.rules.num_envs) == 0:
-            self._summarise()
+            self._summarize()
         self.history.append((self.steps, list(self.changes), self.staged))
 
-    def _summarise(self) -> None:
+    def _summarize(self) -> None:
         for name in self.behaviors:
             self.run.stats()
             rewards = self.random.normal(size=3).tolist()

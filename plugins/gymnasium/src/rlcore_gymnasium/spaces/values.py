@@ -42,7 +42,7 @@ def array_of(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
         return array
     if array.dtype.kind not in "iub":
         refuse(name, value, f"expected {dtype}: convert it, for example with .astype(np.{dtype})")
-    # A wider integer type is no mistake: NumPy makes int64 of a Python list. Its values decide.
+    # A wider integer type is not a mistake: NumPy makes int64 of a Python list. Its values decide.
     if dtype.kind == "b":
         _refuse_outside(name, array, 0, 1)
     else:

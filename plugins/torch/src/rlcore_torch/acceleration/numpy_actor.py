@@ -105,9 +105,10 @@ def numpy_network(
 
     Arrays of several networks may be stacked, [..., in, out] and [..., 1, out].
     """
-    scaling = len(arrays) % 2 * 3  # arrays of the normalization
-    x = numpy_normalized(x, arrays[:scaling])
-    layers = arrays[scaling:]
+    layers = arrays
+    if len(arrays) % 2:  # a layer has two arrays, the normalization before them three
+        x = numpy_normalized(x, arrays[:3])
+        layers = arrays[3:]
     for index in range(0, len(layers), 2):
         if index:
             x = activate(x)

@@ -6,7 +6,8 @@ the loop of an update and the state are here. The other parts of an update, in t
 * ``optimization/schedules.py``: the gradient steps that are due (:class:`UpdateRatio`), the learning rate.
 * ``off_policy/replay_sampler.py``: which transitions a minibatch has; ``priorities.py`` those of prioritized replay.
 * ``off_policy/replay.py`` and ``replay_rings.py``: the stored transitions.
-* ``off_policy/transition_batch.py``: rewards of n steps, discounts and normalized observations of a minibatch.
+* ``off_policy/batch_reader.py``: rewards of n steps, discounts and normalized observations of a minibatch, which is a
+  ``TransitionBatch`` (``off_policy/transition_batch.py``).
 * ``off_policy/minibatch_trainer.py``: gradients of several ranks, random numbers of losses, statistics.
 * ``optimization/optimizer.py``, and on a CPU ``acceleration/flat_adam.py``: the step of an optimizer.
 """

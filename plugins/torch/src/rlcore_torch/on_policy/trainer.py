@@ -425,7 +425,8 @@ class OnPolicyTrainer(RolloutTrainer):
         for the next rollout, because the weights that chose it are gone then.
         """
         buffer = self.buffer
-        acted = min(rows + buffer.ragged, buffer.rows)
+        open_row = 1 if buffer.ragged else 0
+        acted = min(rows + open_row, buffer.rows)
         log_prob, _ = joint_log_prob_entropy(
             self.policy.layout,
             self.model.policy_head.distribution,
