@@ -131,8 +131,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, b
     loggers that do not propagate, so a later test would see records twice. Modules are forgotten if they are below
     ``tmp_path``: another test may write one of the same name.
     """
-    log, modules = logging.getLogger("rlcore"), set(sys.modules)
-    handlers, propagate, level = [*log.handlers], log.propagate, log.level
+    log = logging.getLogger("rlcore")
+    modules = set(sys.modules)
+    handlers = [*log.handlers]
+    propagate = log.propagate
+    level = log.level
     try:
         return (yield)
     finally:

@@ -78,7 +78,8 @@ def measure(way: str, threads: int, steps: int, seed: int) -> dict[str, float]:
         training: Any = rlcore_training(case, seed, torch_settings={"num_threads": threads})
     else:
         training = WithAtariWrapper(case, seed, processes=way == "subproc")
-    started, used = perf_counter(), processor_seconds()
+    started = perf_counter()
+    used = processor_seconds()
     taken = training.train()
     seconds = perf_counter() - started
     if way == "subproc":

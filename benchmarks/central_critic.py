@@ -55,7 +55,8 @@ def measure(task: str, method: str, seed: int, scale: float) -> dict[str, float]
 @click.option("--scale", default=1.0, show_default=True, type=float, help="Factor on the steps of each training.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all figures to this file.")
 def main(tasks: tuple[str, ...], seeds: str, scale: float, json_file: Path | None) -> None:
-    console, chosen = Console(), tasks or tuple(TASKS)
+    console = Console()
+    chosen = tasks or tuple(TASKS)
     numbers = [int(seed) for seed in seeds.split(",")]
     found: list[dict[str, Any]] = []
     for task, seed, method in product(chosen, numbers, METHODS):

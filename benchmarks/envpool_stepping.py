@@ -32,7 +32,10 @@ from rich.table import Table
 from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, write_report
 
 COUNT = 8  # environments
-ENVPOOL, IN_PROCESS, ALE, ALONE = "envpool", "in process", "ale-py", "EnvPool alone"
+ENVPOOL = "envpool"
+IN_PROCESS = "in process"
+ALE = "ale-py"
+ALONE = "EnvPool alone"
 WRAPPED_PONG = "rlcore-benchmarks/Pong-v0"
 
 
@@ -84,10 +87,12 @@ def measure(case: str, way: str, scale: float) -> dict[str, float]:
     started = perf_counter()
     reset()
     seconds_of_reset = perf_counter() - started
-    started, worked = perf_counter(), process_time()
+    started = perf_counter()
+    worked = process_time()
     for _ in range(times):
         step()
-    wall, processor = perf_counter() - started, process_time() - worked
+    wall = perf_counter() - started
+    processor = process_time() - worked
     return attrs.asdict(Measured(times * COUNT / wall, times * COUNT / processor, seconds_of_reset))
 
 

@@ -40,7 +40,8 @@ TRAININGS = {
     "td3 pendulum": ("td3", TD3_PENDULUM, 0.5),
     "dqn cartpole": ("dqn", CARTPOLE, 0.8),
 }
-EVERYTHING, NOTHING = "all pieces", "plain PyTorch"
+EVERYTHING = "all pieces"
+NOTHING = "plain PyTorch"
 PIECES = ("by_hand", "acting", "flat_adam", "threads")
 
 
@@ -98,7 +99,8 @@ def measure(training: str, piece: str, pinned: bool, scale: float, seed: int) ->
         seed,
         torch_settings=settings,
     )
-    started, processor_started = perf_counter(), process_time()
+    started = perf_counter()
+    processor_started = process_time()
     steps = made.train()
     return [steps / (perf_counter() - started), steps / (process_time() - processor_started)]
 

@@ -25,7 +25,9 @@ from rich.table import Table
 from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, write_report
 from trainings import RlcoreTraining
 
-CPU, GPU, RECORDED = "CPU", "GPU", "GPU, recorded"
+CPU = "CPU"
+GPU = "GPU"
+RECORDED = "GPU, recorded"
 ON_GPU = {"device": "cuda"}
 WAYS: dict[str, dict[str, Any]] = {
     CPU: {},
@@ -120,7 +122,8 @@ def main(rounds: int, scale: float, cases: tuple[str, ...], json_file: Path | No
         speeds = alternate(ways, rounds, one)
         target = CASES[name].target
         for way in ways:
-            shown, wanted = "", ""
+            shown = ""
+            wanted = ""
             if there and way != RECORDED:
                 ratio = pairwise_ratio([each[0] for each in speeds[RECORDED]], [each[0] for each in speeds[way]])
                 shown = f"{ratio:.2f}x"

@@ -31,7 +31,10 @@ from side_by_side import MISSED, Figure, alternate, pairwise_ratio, write_report
 
 from rlcore import EnvironmentSettings, EpisodeSeeds
 
-ALONE, OBSERVED, TENSORS, NUMPY = "step alone", "observed", "tensors", "numpy"
+ALONE = "step alone"
+OBSERVED = "observed"
+TENSORS = "tensors"
+NUMPY = "numpy"
 WAYS = (ALONE, OBSERVED, TENSORS, NUMPY)
 GAMES = ("minatar-breakout", "connect_four")
 PLAYGROUND = ("CartpoleBalance", "CheetahRun")
@@ -58,7 +61,8 @@ def ways_of_pgx(game: str, num_envs: int) -> dict[str, Callable[[int], Any]]:
     rules = pgx.make(game)
     players = rules.num_players
     actions = np.random.default_rng(0).integers(0, rules.num_actions, (64, num_envs), np.int32)
-    init, restarting = jax.jit(jax.vmap(rules.init)), auto_reset(rules.step, rules.init)
+    init = jax.jit(jax.vmap(rules.init))
+    restarting = auto_reset(rules.step, rules.init)
 
     def observed(state: Any, action: Any, key: Any) -> Any:
         state = restarting(state, action, key)
@@ -68,7 +72,8 @@ def ways_of_pgx(game: str, num_envs: int) -> dict[str, Callable[[int], Any]]:
     keys = [jax.block_until_ready(each) for each in jax.random.split(jax.random.key(0), (64, num_envs))]
 
     def jitted(function: Callable[..., Any]) -> Callable[[int], None]:
-        step, states = jax.jit(jax.vmap(function)), [init(keys[0])]
+        step = jax.jit(jax.vmap(function))
+        states = [init(keys[0])]
 
         def make_step(number: int) -> None:
             states[0] = jax.block_until_ready(step(states[0], actions[number % 64], keys[number % 64]))[0]
@@ -162,7 +167,8 @@ def main(tasks: tuple[str, ...], num_envs: int, rounds: int, steps: int, json_fi
 
         found = alternate(tuple(ways), rounds, measured)
         for way in ways:
-            micro, ratio = median(found[way]), pairwise_ratio(found[way], found[ALONE])
+            micro = median(found[way])
+            ratio = pairwise_ratio(found[way], found[ALONE])
             table.add_row(
                 task, way, f"{micro:,.0f}", f"{num_envs / micro * 1e6:,.0f}",
                 f"{ratio:.2f}x",

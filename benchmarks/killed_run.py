@@ -66,7 +66,8 @@ def arrays(run: Path) -> dict[str, Any]:
 @click.option("--kills", default=5, show_default=True, type=click.IntRange(1), help="How often it is killed.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the figures to this file.")
 def main(config: Path, steps: int, kills: int, json_file: Path | None) -> None:
-    console, moments = Console(), random.Random(1)
+    console = Console()
+    moments = random.Random(1)
     with TemporaryDirectory() as place:
         results = Path(place)
         seconds = trained(run_command(config, results, "whole", steps))
@@ -77,7 +78,8 @@ def main(config: Path, steps: int, kills: int, json_file: Path | None) -> None:
             counted += alive
             console.print(f"kill {number + 1}: {'while it trained' if alive else 'too late, it had ended'}")
         trained(run_command(config, results, "killed", steps, "--resume"))
-        whole, other = arrays(results / "whole"), arrays(results / "killed")
+        whole = arrays(results / "whole")
+        other = arrays(results / "killed")
     differ = sorted(name for name in whole.keys() | other.keys() if not same(whole.get(name), other.get(name)))
     numbers = sum(array.size for array in whole.values())
     console.print(f"killed {counted} times: {len(differ)} of {len(whole)} arrays differ ({numbers:,} numbers)")

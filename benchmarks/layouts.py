@@ -28,7 +28,9 @@ from rich.table import Table
 from side_by_side import MISSED, alternate, environment_with_threads, pairwise_ratio, write_report
 
 COUNT = 8  # environments
-ONE, WORKERS, RANKS = "one process", "2 workers", "2 ranks"
+ONE = "one process"
+WORKERS = "2 workers"
+RANKS = "2 ranks"
 WAYS = (ONE, WORKERS, RANKS)
 TOLERANCE = 0.85  # of a prediction
 CARTPOLE = {"buffer_size": 256, "batch_size": 256, "num_epoch": 20, "learning_rate": 1e-3}

@@ -35,8 +35,11 @@ from trainings import random_returns
 
 TARGET = 0.95
 ENOUGH = 0.8  # of the tasks that must reach the target, with equal hyperparameters
-EPISODES, RANDOM_EPISODES = 20, 50
-RESAMPLES, INTERVAL = 2_000, (0.025, 0.975)  # of the bootstrap
+EPISODES = 20
+RANDOM_EPISODES = 50
+# of the bootstrap
+RESAMPLES = 2_000
+INTERVAL = (0.025, 0.975)
 RANDOM = ("random", 0)  # the library and the seed of a line with returns of random actions
 Key = tuple[str, int]
 
@@ -45,13 +48,15 @@ def train_and_evaluate(kind: str, task: str, library: str, case: dict[str, Any],
     """Trains to the end and plays; runs in a process of its own."""
     result = {"task": task, "library": library, "seed": seed, "case": case}
     if (library, seed) == RANDOM:
-        options, wrappers = case.get("options", {}), case.get("wrappers", ())
+        options = case.get("options", {})
+        wrappers = case.get("wrappers", ())
         return {**result, "returns": random_returns(case["env_id"], RANDOM_EPISODES, options, wrappers)}
     training = COMPARISONS[kind].ready(task, library, case, seed)
     started = perf_counter()
     if shares := case.get("evaluated_at"):
         evaluations = np.array(training.evaluations(shares, EPISODES))  # [evaluations, episodes]
-        means, best = evaluations.mean(0), evaluations[evaluations.mean(1).argmax()]
+        means = evaluations.mean(0)
+        best = evaluations[evaluations.mean(1).argmax()]
         found = {"evaluations": evaluations.tolist(), "returns": means.tolist(), "best_returns": best.tolist()}
         return {**result, "steps": case["steps"], "seconds": perf_counter() - started, **found}
     steps = training.train()
@@ -143,7 +148,8 @@ def train_missing(
             "learning:train_and_evaluate", kind=kind, task=task, library=library, case=case, seed=seed
         )
         results.append(result)
-        mean, deviation = np.mean(result["returns"]), np.std(result["returns"])
+        mean = np.mean(result["returns"])
+        deviation = np.std(result["returns"])
         click.echo(f"{task}, {library}, seed {seed}: mean return {mean:,.1f} +- {deviation:,.1f}", err=True)
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -187,7 +193,8 @@ class Row:
 
         A draw in which the peer has learnt nothing has an infinite ratio.
         """
-        generator, ratios = np.random.default_rng(0), []
+        generator = np.random.default_rng(0)
+        ratios = []
         both = [self.results(library) for library in (self.comparison.ours, self.comparison.peer)]
         for _ in range(RESAMPLES):
             drawn = [

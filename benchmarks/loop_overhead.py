@@ -175,9 +175,11 @@ def microseconds_per_step(steps: int) -> dict[str, float]:
         }
         run = Run(config, plugins)
         run.start()
-        started, began = perf_counter(), process_time()
+        started = perf_counter()
+        began = process_time()
         run.train()
-        seconds, processor = perf_counter() - started, process_time() - began
+        seconds = perf_counter() - started
+        processor = process_time() - began
         loop = run.timers.root.child("TrainerController.start_learning").total
     if run.steps != steps * SLOTS:
         raise RuntimeError(f"the run took {run.steps} agent steps, not {steps * SLOTS}")
@@ -201,7 +203,8 @@ def main(steps: int, rounds: int, json_file: Path | None) -> None:
         f"loop overhead: [{color}]{fastest:.2f} us[/{color}] per environment step (target {TARGET} us), of which "
         f"{loop:.2f} us without summaries and checkpoints; {processor:.2f} us of processor time"
     )
-    what, detail = "run loop, for each environment step", f"{processor:.2f} us of processor time"
+    what = "run loop, for each environment step"
+    detail = f"{processor:.2f} us of processor time"
     figure = Figure(what, fastest, "us", target=TARGET, smaller=True, detail=detail)
     report = {"benchmark": "loop_overhead", "microseconds": measured, "target": TARGET, "met": met}
     write_report(json_file, report, [figure])

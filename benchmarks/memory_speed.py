@@ -26,7 +26,11 @@ from rich.console import Console
 from rich.table import Table
 from side_by_side import MISSED, Figure, alternate, in_own_process, pairwise_ratio, pin_to_one_core, write_report
 
-OURS, IN_TORCH, GRU, PEER, BEFORE = "rlcore", "rlcore, acting in PyTorch", "rlcore, GRU", "sb3-contrib", "rlcore before"
+OURS = "rlcore"
+IN_TORCH = "rlcore, acting in PyTorch"
+GRU = "rlcore, GRU"
+PEER = "sb3-contrib"
+BEFORE = "rlcore before"
 TARGET = 2.0  # times RecurrentPPO of sb3-contrib
 WORTH = 1.05  # times the training without the NumPy steps, in one case at least
 HIDDEN = "benchmarks/HiddenVelocities"

@@ -38,7 +38,8 @@ from side_by_side import (
 )
 from td3_trainings import TD3Case
 
-OURS, PEER = "rlcore", "stable-baselines3"
+OURS = "rlcore"
+PEER = "stable-baselines3"
 Entrant = tuple[str, int | None]  # a library and its threads; None: what it does without a key
 # The first of each list is ours.
 ENTRANTS: Mapping[str, Sequence[Entrant]] = {
@@ -61,7 +62,8 @@ def measure(
         pin_to_one_core()
     make, ready = READY[algorithm]
     training = ready(library, make(**case), seed, threads)
-    started, processor_started = perf_counter(), process_time()
+    started = perf_counter()
+    processor_started = process_time()
     steps = training.train()
     speeds = [steps / (perf_counter() - started), steps / (process_time() - processor_started)]
     return [*speeds, product_speed()]
@@ -128,7 +130,8 @@ class SpeedBenchmark:
 
     def run(self, rounds: int, scale: float, cores: Sequence[str], json_file: Path | None) -> None:
         """Measure, print a table, and end the process with the exit code of a benchmark."""
-        console, name = Console(), self.algorithm.upper()
+        console = Console()
+        name = self.algorithm.upper()
         cases = [(case.with_steps(case.steps * scale), sizes) for case, sizes in self.cases]
         results = {
             (case.env_id, core): self.compare(core, case, sizes, rounds, console)

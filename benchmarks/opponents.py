@@ -31,7 +31,9 @@ from rlcore_torch import ActorCritic, ActorPolicy, NetworkSettings
 from rlcore_torch.acceleration.numpy_actor import numpy_actor
 from rlcore_torch.backend import Backend
 
-ROWS, SNAPSHOTS, WINDOW = 64, 8, 10
+ROWS = 64
+SNAPSHOTS = 8
+WINDOW = 10
 TARGET = 0.6  # of the speed against one snapshot
 CASES = {
     "64-64, discrete, masks": {"units": 64, "observations": 16, "continuous": 0, "options": 6},
@@ -144,7 +146,8 @@ def main(rounds: int, steps: int, swaps: int, json_file: Path | None) -> None:
         for way in WAYS:
             cells = [way]
             for part in ("opponents", "with a learner"):
-                times, of_one = [each[part] for each in taken[way]], [each[part] for each in taken[WAYS[0]]]
+                times = [each[part] for each in taken[way]]
+                of_one = [each[part] for each in taken[WAYS[0]]]
                 ratio = pairwise_ratio(of_one, times)
                 missed |= way == "8 stacked" and ratio < TARGET
                 cells += [f"{median(times):.0f}", f"{ratio:.2f}x"]

@@ -32,7 +32,10 @@ from workers import ConstantActions
 from rlcore import Actions, AgentBatch, EnvironmentSpec, Run, TrainerSpec, hookimpl, load_plugins
 
 COUNT = {"single": 1}  # environments; in others 8
-LOCK_STEP, HALF, UPDATES, FIRST = "lock-step", "overlap: half", "overlap: updates", "wait_for: 2"
+LOCK_STEP = "lock-step"
+HALF = "overlap: half"
+UPDATES = "overlap: updates"
+FIRST = "wait_for: 2"
 SETTINGS: dict[str, dict[str, Any]] = {
     LOCK_STEP: {}, HALF: {"overlap": "half"}, UPDATES: {"overlap": "updates"}, FIRST: {"wait_for": 2}
 }  # fmt: skip
@@ -46,7 +49,9 @@ WAYS = {
 STEPS = {"waiting": 6_000, "single": 1_500, "sac": 6_000, "ppo": HALFCHEETAH.steps // 2, "varying": 6_000}
 WORKERS = {"varying": 4, "single": 1}  # in others 2
 SECONDS = {"single": 0.005}  # of a step; in others 0.001
-SLOW, SLOW_SECONDS = 0.05, 0.02  # how many steps are slow, and how slow
+# how many steps are slow, and how slow
+SLOW = 0.05
+SLOW_SECONDS = 0.02
 SAC = {
     "trainer_type": "sac",
     "hyperparameters": {"batch_size": 128, "buffer_size": 50_000, "buffer_init_steps": 500, "steps_per_update": 4.0},

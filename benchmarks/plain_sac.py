@@ -63,7 +63,8 @@ class PlainSAC:
     def draw(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Actions [B, A] in [-1, 1] and their log-probabilities [B, 1]."""
         mean, log_std = self.actor(observations).chunk(2, dim=1)
-        log_std, noise = log_std.clamp(-20.0, 2.0), torch.randn_like(mean)
+        log_std = log_std.clamp(-20.0, 2.0)
+        noise = torch.randn_like(mean)
         u = mean + log_std.exp() * noise
         slope = 2.0 * (np.log(2.0) - u - functional.softplus(-2.0 * u))
         return u.tanh(), (-0.5 * noise.square() - log_std - 0.5 * np.log(2.0 * np.pi) - slope).sum(1, keepdim=True)
@@ -90,7 +91,8 @@ class PlainSAC:
         (-self.log_alpha * (log_prob.detach() + self.target_entropy).mean()).backward()
         of_alpha.step()
         with torch.no_grad():
-            targets, critics = list(self.targets.parameters()), list(self.critics.parameters())
+            targets = list(self.targets.parameters())
+            critics = list(self.critics.parameters())
             torch._foreach_lerp_(targets, critics, self.case.tau)
 
 
@@ -110,7 +112,9 @@ class PlainTraining:
         self.first, _ = self.environment.reset(seed=seed)
 
     def train(self) -> int:
-        case, environment, space = self.case, self.environment, self.environment.action_space
+        case = self.case
+        environment = self.environment
+        space = self.environment.action_space
         widths = (self.observations, self.actions, 1, self.observations, 1)
         stored = [np.empty((min(case.buffer_size, case.steps), width), np.float32) for width in widths]
         seen = self.first

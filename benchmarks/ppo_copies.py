@@ -24,9 +24,12 @@ from side_by_side import MISSED, Figure, alternate, in_own_process, write_report
 
 ROWS = {1: 1024, 8: 128, 64: 128, 256: 32, 1024: 32, 4096: 32}  # of a rollout, by copies
 STEPS = {1: 15_000, 8: 60_000}  # of a training; else 800,000
-MINIBATCHES, SMALLEST = 4, 256
+MINIBATCHES = 4
+SMALLEST = 256
 TARGET = 0.95  # of the speed with any smaller number of copies
-LIMIT_COPIES, LIMIT_TARGET = 1024, 0.4  # the share of the limit
+# the share of the limit
+LIMIT_COPIES = 1024
+LIMIT_TARGET = 0.4
 CARTPOLE_SIZES = COMPARISONS["cartpole-64"].sizes
 
 

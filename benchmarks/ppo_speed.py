@@ -72,9 +72,11 @@ def measure(library: str, case: dict[str, Any], seed: int, pinned: bool) -> dict
     # As `rlcore run` does before it trains, for every library: what was imported is not searched for garbage.
     gc.collect()
     gc.freeze()
-    started, processor_started = perf_counter(), process_time()
+    started = perf_counter()
+    processor_started = process_time()
     steps = training.train()
-    seconds, processor_seconds = perf_counter() - started, process_time() - processor_started
+    seconds = perf_counter() - started
+    processor_seconds = process_time() - processor_started
     if steps != case["steps"]:
         raise RuntimeError(f"{library} took {steps} agent steps, not {case['steps']}")
     return {"seconds": seconds, "processor_seconds": processor_seconds, "product_speed": product_speed()}
@@ -102,7 +104,8 @@ def compare(
     def speeds(clock: str) -> dict[str, list[float]]:
         return {library: [case.steps / each[clock] for each in runs] for library, runs in taken.items()}
 
-    wall, processor = speeds("seconds"), speeds("processor_seconds")
+    wall = speeds("seconds")
+    processor = speeds("processor_seconds")
     peers = {}
     for peer, target in comparison.targets.items():
         ratio = pairwise_ratio(wall[OURS], wall[peer])
@@ -142,7 +145,8 @@ def results_table(results: dict[str, Any]) -> Table:
 
 
 def figure(name: str, result: dict[str, Any], peer: str) -> Figure:
-    found, speeds = result["peers"][peer], result["steps_per_second"]
+    found = result["peers"][peer]
+    speeds = result["steps_per_second"]
     detail = (
         f"{median(speeds[OURS]):,.0f} against {median(speeds[peer]):,.0f} agent steps/s, "
         f"{found['processor_ratio']:.2f}x by CPU time"

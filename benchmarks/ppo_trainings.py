@@ -282,7 +282,8 @@ class TianshouTraining:
         environments.seed(seed)
         single = gymnasium.make(case.env_id)
         space = SpaceInfo.from_env(single)
-        state, hidden = space.observation_info.obs_shape, (WIDTH, WIDTH)
+        state = space.observation_info.obs_shape
+        hidden = (WIDTH, WIDTH)
         actor = DiscreteActor(
             preprocess_net=Net(state_shape=state, hidden_sizes=hidden, activation=torch.nn.Tanh),
             action_shape=space.action_info.action_shape,

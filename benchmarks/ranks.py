@@ -23,7 +23,8 @@ from side_by_side import MISSED, Figure, alternate, environment_with_threads, pa
 COUNT = 8  # environments
 RANKS = 2
 TARGET = 1.6
-ONE, SEVERAL = "one process", f"{RANKS} ranks"
+ONE = "one process"
+SEVERAL = f"{RANKS} ranks"
 
 
 def train(steps: int, result: Path) -> None:

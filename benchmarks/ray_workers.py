@@ -41,7 +41,8 @@ def steps_per_second(case: str, way: str, scale: float) -> float:
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the measurements to this file.")
 def main(rounds: int, scale: float, json_file: Path | None) -> None:
     table = Table("case", SEVERAL, ACTORS, "ratio", "target")
-    report, missed = {}, False
+    report = {}
+    missed = False
     for name in ("busy", "sleep"):
 
         def measure(way: str, name: str = name) -> float:

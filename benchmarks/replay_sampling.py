@@ -25,7 +25,8 @@ from rlcore_torch import ReplayBuffer
 
 ROWS = 1_000_000
 BATCH_SIZE = 256
-OBSERVATIONS, ACTIONS = 17, 6
+OBSERVATIONS = 17
+ACTIONS = 6
 EPISODE_LENGTH = 1000
 SLOTS = (1, 8, 64)
 WAYS = {"uniform": 1, "uniform, 3 steps": 3, "prioritized": 1}  # of sampling, and steps until bootstrapping
@@ -110,9 +111,11 @@ def images(frames: int, samples: int) -> dict[str, float]:
     slots = 8
     screen = ObservationSpec("screen", (84, 84, 4), np.uint8, "image", frames=frames)
     buffer = ReplayBuffer(BehaviorSpec("Agent", (screen,), discrete=(6,), env_index=np.arange(slots)), IMAGE_ROWS)
-    random, no = np.random.default_rng(0), np.zeros(slots, np.bool_)
+    random = np.random.default_rng(0)
+    no = np.zeros(slots, np.bool_)
     newest = random.integers(0, 256, (64, slots, 84, 84, 1), np.uint8)
-    stacks, writing = np.zeros((slots, 84, 84, 4), np.uint8), []
+    stacks = np.zeros((slots, 84, 84, 4), np.uint8)
+    writing = []
     for step in range(IMAGE_ROWS // slots + 100):
         stacks = np.concatenate([stacks[..., 1:], newest[random.integers(64)]], axis=-1)
         batch = AgentBatch({"screen": stacks}, np.zeros(slots, np.float32), no, no)

@@ -103,7 +103,8 @@ def plain_training(case: SACCase, seed: int, stacked: bool) -> Any:
     return PlainTraining(case, seed, stacked)
 
 
-MODULES, STACK = "plain modules", "plain stack"
+MODULES = "plain modules"
+STACK = "plain stack"
 LIBRARIES: dict[str, Callable[..., Any]] = {
     "rlcore": rlcore_training,
     "stable-baselines3": StableBaselines3Training,

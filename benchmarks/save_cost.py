@@ -27,7 +27,9 @@ from rlcore_devkit.environments import ArrayEnvironment
 
 INTERVAL = 60.0  # seconds between two saves that the share is computed for
 TARGET = 0.05  # share of the time
-OBSERVATIONS, ACTIONS, COPIES = 17, 6, 64
+OBSERVATIONS = 17
+ACTIONS = 6
+COPIES = 64
 TRAININGS: dict[str, dict[str, Any]] = {
     "PPO, 1M parameters": {
         "trainer_type": "ppo",
@@ -118,7 +120,8 @@ def measure(training: str, asynchronous: bool, saves: int, directory: str) -> di
     """The :class:`Measured` lists of the saves with a full replay buffer, and the bytes of a checkpoint."""
     plugins = load_plugins()
     plugins.register(NoisePlugin(), "noise")
-    interval, full = COPIES * STEPS_BETWEEN, TRAININGS[training]["hyperparameters"]["buffer_size"] * 11 // 10
+    interval = COPIES * STEPS_BETWEEN
+    full = TRAININGS[training]["hyperparameters"]["buffer_size"] * 11 // 10
     full = -(-full // interval) * interval
     behavior = {"max_steps": full + (saves + 1) * interval, "checkpoint_interval": interval, "summary_freq": 10**9}
     config = {
@@ -148,7 +151,8 @@ def main(saves: int, only: str, json_file: Path | None) -> None:
         "training", "save", "checkpoint", "written", "mean stall", "p99", "max", f"share, a save each {INTERVAL:.0f} s",
         "between saves",
     )  # fmt: skip
-    found, met = {}, True
+    found = {}
+    met = True
     for name in (each for each in TRAININGS if only in each):
         for kind in ("waiting", "asynchronous"):
             with TemporaryDirectory(dir=Path.cwd()) as directory:

@@ -44,11 +44,17 @@ from rlcore import (
     refuse_unknown_parameters,
 )
 
-OBSERVATIONS, OPTIONS, LENGTH = 16, 6, 8
+OBSERVATIONS = 16
+OPTIONS = 6
+LENGTH = 8
 COPIES = (64, 256, 1024)
-MOST_OVERHEAD, MOST_GROWTH = 0.03, 50.0  # share of the time; MB
+# share of the time; MB
+MOST_OVERHEAD = 0.03
+MOST_GROWTH = 50.0
 ML_AGENTS = 2820  # steps per second of PPO on CartPole, without self-play
-MILLION, SMALL = 980, 64  # hidden units of two layers
+# hidden units of two layers
+MILLION = 980
+SMALL = 64
 NEVER = 10**9
 
 
@@ -213,9 +219,11 @@ def speed(copies: int, steps: int) -> dict[str, float]:
     """Agent steps, of learning agents and ghosts, per second of wall time and of processor time."""
     with training(copies, SMALL, steps) as run:
         run.start()
-        started, used = perf_counter(), process_time()
+        started = perf_counter()
+        used = process_time()
         run.train()
-        wall, used = perf_counter() - started, process_time() - used
+        wall = perf_counter() - started
+        used = process_time() - used
         trainer: Any = run.behaviors["Player"].trainer
         acted = trainer.steps + trainer.ghosts.ghost_steps
     return {"wall": acted / wall, "processor": acted / used}

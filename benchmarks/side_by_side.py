@@ -130,7 +130,8 @@ def product_speed() -> float:
     """FLOPs per second of PyTorch's product of two 256 x 256 matrices, in this process: the best of many."""
     import torch
 
-    a, b = torch.randn(256, 256), torch.randn(256, 256)
+    a = torch.randn(256, 256)
+    b = torch.randn(256, 256)
     seconds = []
     for _ in range(200):
         started = perf_counter()

@@ -119,7 +119,8 @@ def main(rounds: int, json_file: Path | None) -> None:
         table.add_column(column, justify="left" if column in ("what", "numpy, torch") else "right", no_wrap=True)
     table.add_row(f'python -c "{BASELINE}"', f"{median(seconds[BASELINE]) * 1e3:.0f} ms")
     met = True
-    ratios, imports = {}, {}
+    ratios = {}
+    imports = {}
     for name in list(COMMANDS)[1:]:
         ratios[name] = pairwise_ratio(seconds[name], seconds[BASELINE])
         imports[name] = heavy_imports(COMMANDS[name])

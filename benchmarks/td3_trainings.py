@@ -45,7 +45,8 @@ class TD3Case:
         def network(inputs: int, outputs: int) -> int:  # multiplications of one row, forward
             return sum(one * two for one, two in pairwise((inputs, *self.widths, outputs)))
 
-        policy, critic = network(observations, actions), network(observations + actions, 1)
+        policy = network(observations, actions)
+        critic = network(observations + actions, 1)
         # Targets: all forward. Critics: forward, and backward, which costs twice as much. Once in actor_delay: the
         # policy forward and backward, one critic forward and backward by the action alone.
         rows = policy + 2 * critic * (1 + 3) + (3 * policy + 2 * critic) / self.actor_delay

@@ -31,7 +31,9 @@ from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, pin_
 
 TENSORS, ARRAYS, GYMNASIUM, ONE_BY_ONE = WAYS = "tensors", "arrays", "gymnasium", "one by one"
 PARTS = ("stepping", "collecting", "training")
-ROWS, MINIBATCHES, EPOCHS = 32, 4, 4
+ROWS = 32
+MINIBATCHES = 4
+EPOCHS = 4
 TARGET = 5.0  # times as many steps while collecting as one by one, at the most environments
 
 
@@ -89,7 +91,8 @@ def measure(way: str, num_envs: int, rollouts: int, device: str, pinned: bool) -
         given = Arrays(TorchCartPole(num_envs, device))
     with Run(config, environment=given) as run:
         epochs = list(run)[1:]
-        environment, trainer = run.environment, run.behaviors["CartPole"].trainer
+        environment = run.environment
+        trainer = run.behaviors["CartPole"].trainer
         steps = size * len(epochs)
         chosen = np.zeros((num_envs, 1), np.int64)
         actions: Any = Actions(None, chosen)
@@ -132,7 +135,8 @@ def main(envs: Sequence[int], rounds: int, steps: int, device: str, free: bool, 
     console = Console()
     table = Table("environments", "way", *PARTS, title="PPO on cart-poles: agent steps/s, and tensors against each way")
     report: dict[str, Any] = {}
-    memory, ratio = "", 0.0
+    memory = ""
+    ratio = 0.0
     for count in envs:
 
         def one(way: str, count: int = count) -> Measured:

@@ -127,7 +127,8 @@ def random_returns(
     returns = []
     for episode in range(episodes):
         environment.reset(seed=episode)
-        total, over = 0.0, False
+        total = 0.0
+        over = False
         while not over:
             _, reward, terminated, truncated, _ = environment.step(environment.action_space.sample())
             total += float(reward)

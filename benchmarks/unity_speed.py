@@ -115,10 +115,12 @@ def measure(way: str, steps: int) -> tuple[int, float, float]:
         game.reset(EpisodeSeeds(0), np.zeros(players, np.int64))
         for _ in range(WARMUP):
             game.step(actions)
-        wall, cpu = perf_counter(), process_time()
+        wall = perf_counter()
+        cpu = process_time()
         for _ in range(steps):
             game.step(actions)
-        wall, cpu = perf_counter() - wall, process_time() - cpu
+        wall = perf_counter() - wall
+        cpu = process_time() - cpu
         game.close()
     return agents * players, wall, cpu
 

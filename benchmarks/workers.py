@@ -33,7 +33,9 @@ from rlcore import Actions, EnvironmentSpec, Run, TrainerSpec, hookimpl, load_pl
 COUNT = 8  # environments
 WORKERS = 2
 SECONDS = 0.001  # of a step of one environment
-ONE, SEVERAL, PEER = "one process", "2 workers", "SubprocVecEnv"
+ONE = "one process"
+SEVERAL = "2 workers"
+PEER = "SubprocVecEnv"
 ACTORS = "2 actors"  # of Ray, measured by `ray_workers.py`
 
 

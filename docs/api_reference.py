@@ -323,7 +323,8 @@ def index_page() -> str:
 
 def api_page(page: str) -> str:
     """Return the page of this name, with a table of its public names and a directive of mkdocstrings for each."""
-    about, names = PAGES[page], reference()[page]
+    about = PAGES[page]
+    names = reference()[page]
     lines = [f"# {about.title}", "", about.text, "", "| name | import from | summary |", "|---|---|---|"]
     for name in names:
         docstring = definition(name).docstring
@@ -359,7 +360,8 @@ def linked(text: str) -> str:
     seen: set[str] = set()
 
     def link(match: re.Match[str]) -> str:
-        path, members = match["path"], ""
+        path = match["path"]
+        members = ""
         while path and path not in _linkable():
             path, _, member = path.rpartition(".")
             members = f".{member}{members}"

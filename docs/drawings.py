@@ -12,9 +12,17 @@ from html import escape
 
 import attrs
 
-WIDTH, HEIGHT = 400, 240  # of a curve
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 42
-WIDE, NAMES, ROW = 600, 210, 26  # of a drawing of intervals: its width, the width of names, the height of a row
+# of a curve
+WIDTH = 400
+HEIGHT = 240
+LEFT = 58
+RIGHT = 14
+TOP = 12
+BOTTOM = 42
+# of a drawing of intervals: its width, the width of names, the height of a row
+WIDE = 600
+NAMES = 210
+ROW = 26
 
 
 @attrs.frozen
@@ -127,7 +135,8 @@ def rounded(low: float, high: float) -> tuple[float, float, list[float]]:
     span = high - low or abs(high) or 1.0
     step = 10.0 ** math.floor(math.log10(span / 4))
     step *= next(factor for factor in (1, 2, 2.5, 5, 10) if span / (step * factor) <= 4.5)
-    first, last = math.floor(low / step), math.ceil(high / step)
+    first = math.floor(low / step)
+    last = math.ceil(high / step)
     return first * step, last * step, [tick * step for tick in range(first, last + 1)]
 
 

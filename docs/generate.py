@@ -165,7 +165,8 @@ def hooks_page() -> str:
         "|---|---|---|",
         *(f"| [`{hook.name}`](#{hook.name}) | {hook.kind} | {hook.since} |" for hook in HOOKS),
     ]
-    signatures, examples = hook_signatures(), hook_examples()
+    signatures = hook_signatures()
+    examples = hook_examples()
     for kind, title in KIND_TITLES.items():
         lines += ["", f"## {title}", "", KIND_RULES[kind]]
         for hook in HOOKS:
@@ -292,7 +293,8 @@ def plugin_blocks() -> Iterator[tuple[str, type, str]]:
 def blocks_in(cls: type, title: str) -> Iterator[tuple[str, type]]:
     """Yield a plugin's settings class and the classes of blocks in it, except classes of the core."""
     yield title, cls
-    kinds, keys = FieldInfo.types_of(cls), {attribute.name for attribute in FieldInfo.fields_of(cls).values()}
+    kinds = FieldInfo.types_of(cls)
+    keys = {attribute.name for attribute in FieldInfo.fields_of(cls).values()}
     for key in (key for key in kinds if key in keys):
         kind = kinds[key]
         path, comma, where = title.partition(",")
@@ -361,7 +363,8 @@ _WORDS: Mapping[Any, str] = types.MappingProxyType(
 
 def type_words(kind: Any) -> str:
     """Describe a type in words for YAML files."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    origin = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
     if isinstance(kind, type) and attrs.has(kind):
         return "block"
     if origin in (typing.Union, types.UnionType):
@@ -473,7 +476,8 @@ def with_zoo(markdown: str) -> str:
     head = ("name", "environment", "agent steps", "score", "95% interval of a new seed", "seeds", "CPU")
     rows = [head, ("---",) * 2 + ("---:",) * 5, *((f"`{name}`", *cells) for name, *cells in map(row, every))]
     lines = [each for entry in every for each in entry.measurements.values()]
-    dates, machines = sorted({each.date for each in lines}), sorted({each.machine for each in lines})
+    dates = sorted({each.date for each in lines})
+    machines = sorted({each.machine for each in lines})
     versions = sorted({f"{name} {version}" for each in lines for name, version in each.versions.items()})
     pythons = sorted({f"Python {each.python}" for each in lines})
     circumstances = (

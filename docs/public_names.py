@@ -49,7 +49,8 @@ def _lines(item: griffe.Object, path: str, public: Collection[str]) -> Iterator[
 
 def _parameters(function: griffe.Function) -> str:
     """Return the parameters as in the code; only whether one has a default counts, not which."""
-    written, named = [], False
+    written = []
+    named = False
     parameters = list(function.parameters)
     if function.parent is not None and function.parent.is_class and "staticmethod" not in function.labels:
         parameters = parameters[1:]  # self or cls

@@ -43,7 +43,9 @@ def emulator(env_id: str, seed: int, frames: int, sticky: float = 0.25) -> Any:
 
 def score_of(ale: Any, actions: Sequence[int]) -> tuple[int, list[int]]:
     """Play ``actions``, four frames each, to the end of the game at most; return the score and the lives after each."""
-    score, lives, options = 0, [], ale.getMinimalActionSet()
+    score = 0
+    lives = []
+    options = ale.getMinimalActionSet()
     for action in actions:
         for _ in range(4):
             if not ale.game_over():
@@ -59,7 +61,8 @@ class Watched:
         kind = importlib.import_module("ale_py.vector_env").AtariVectorEnv
         self.starts: list[tuple[int, np.ndarray]] = []
         self.actions: list[list[np.ndarray]] = []
-        reset, step = kind.reset, kind.step
+        reset = kind.reset
+        step = kind.step
 
         def watched_reset(env: Any, *, seed: Any = None, options: Any = None) -> Any:
             observations, info = reset(env, seed=seed, options=options)

@@ -18,7 +18,8 @@ from rlcore_devkit.fixtures import CommandResult, RunRlcore, installed_plugin, r
 __all__ = ["installed_plugin", "run_rlcore"]
 
 CONFIG = (DATA / "small_run.yaml").read_text("utf-8")
-MISTAKES, SICK = data("bad_input"), data("sick_environments")
+MISTAKES = data("bad_input")
+SICK = data("sick_environments")
 
 
 @pytest.fixture
@@ -136,7 +137,8 @@ def test_a_number_that_is_too_large_to_learn_from_is_named(
     run_rlcore: RunRlcore, working: Path, sick: Any, symptom: str
 ) -> None:
     sick(symptom)
-    refused, case = run_rlcore("run", "config.yaml"), SICK["too_large"][symptom]
+    refused = run_rlcore("run", "config.yaml")
+    case = SICK["too_large"][symptom]
     assert (refused.exit_code, refused.stdout) == (3, "")
     *warnings, error = refused.stderr.splitlines()
     assert error.startswith("error: behavior 'Agent': the loss became NaN or infinite in the update at step ")

@@ -61,7 +61,8 @@ def test_a_run_goes_on_as_if_it_had_been_stopped_before_the_step_that_failed(
     for name in ("stopped", "failed"):
         run = run_of(tmp_path, case, name)
         environment: Any = run.environment
-        step, calls = environment.step, list[int]()
+        step = environment.step
+        calls = list[int]()
 
         def stepping(actions: Any, run: Run = run, step: Any = step, calls: Any = calls, name: str = name) -> Any:
             calls.append(1)

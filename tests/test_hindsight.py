@@ -57,7 +57,8 @@ def test_rewards_and_ends_of_other_goals_are_those_of_the_environment(tmp_path: 
         run.train()
         trainer: Any = run.behaviors["Agent"].trainer
         sample = trainer.sampler.sample(trainer.buffer, 3000, np.random.default_rng(1), 0.5)
-    steps, stored = sample.steps, trainer.buffer.transitions(sample.rows)
+    steps = sample.steps
+    stored = trainer.buffer.transitions(sample.rows)
     goals = steps.observations["desired_goal"]
     there = (steps.next_observations["achieved_goal"] == goals).all(1)
     np.testing.assert_array_equal(steps.reward, there - 1.0)

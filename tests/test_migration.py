@@ -29,7 +29,8 @@ def test_a_file_with_anchors_means_what_pyyaml_reads(config: Path) -> None:
     plugins = load_plugins()
     loaded = load_config(read_document(config), plugins)
     assert loaded == config_from_mapping(yaml.safe_load(WAREHOUSE), plugins)
-    picker, stacker = loaded.behaviors["Picker"], loaded.behaviors["Stacker"]
+    picker = loaded.behaviors["Picker"]
+    stacker = loaded.behaviors["Stacker"]
     assert stacker.network_settings.hidden_units == 512 and stacker.network_settings.normalize
     assert (picker.hyperparameters.beta_schedule, stacker.hyperparameters.beta_schedule) == ("linear", "constant")
     assert loaded.behaviors["Sweeper"] == picker

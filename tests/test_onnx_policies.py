@@ -118,7 +118,8 @@ def test_onnxruntime_acts_as_torch_in_each_profile(tmp_path: Path, name: str) ->
 @pytest.mark.parametrize("profile", ["generic", "unity"])
 def test_noise_made_of_features_has_the_spread_of_torch_in_a_file(tmp_path: Path, name: str, profile: str) -> None:
     """For each observation its own: gSDE's depends on the last hidden layer."""
-    run, count = trained_in(tmp_path, name), 10_000
+    run = trained_in(tmp_path, name)
+    count = 10_000
     policy: Any = load_policies(run)["Agent"]
     file: Any = load(exported(run, profile), seed=1)
     policy.seed(2)

@@ -25,7 +25,8 @@ def loaded(kind: str, directory: Path, profile: str = "generic", seed: int | Non
 def test_a_file_acts_as_its_policy(kind: str, profile: str, tmp_path: Path) -> None:
     """For one row and several, with masks, and with memory over several steps and new episodes; in the same units."""
     exported, policy = loaded(kind, tmp_path, profile)
-    generator, behavior = np.random.default_rng(1), exported.behavior
+    generator = np.random.default_rng(1)
+    behavior = exported.behavior
     assert (policy.profile, policy.memory_size) == (profile, exported.policy.memory_size)
     assert spec_mismatch(behavior, policy.behavior) is None
     assert policy.behavior.observations == behavior.observations and policy.behavior.name == "Walker"
@@ -35,14 +36,16 @@ def test_a_file_acts_as_its_policy(kind: str, profile: str, tmp_path: Path) -> N
         memory = policy.initial_memory(rows)
         ours = memory.copy()
         for step in range(5):
-            seen, mask = random_observations(behavior, rows, generator), random_mask(behavior, rows, generator)
+            seen = random_observations(behavior, rows, generator)
+            mask = random_mask(behavior, rows, generator)
             if step == 3:
                 memory[0] = ours[0] = 0.0  # an episode begins
             kept = (memory,) if policy.memory_size else ()
             found = policy.act(seen, mask, True, *kept)
             expected = exported.policy.act(seen, mask, True, *((ours,) if policy.memory_size else ()))
             for name in ("continuous", "discrete"):
-                one, other = getattr(found, name), getattr(expected, name)
+                one = getattr(found, name)
+                other = getattr(expected, name)
                 assert (one is None) == (other is None)
                 if one is not None:
                     assert one.shape == other.shape and one.dtype == other.dtype
@@ -69,7 +72,8 @@ def test_drawn_actions_have_the_distribution_of_the_policy(kind: str, profile: s
     mask = np.array([[True, False, True, True]]) if kind == "discrete" else None
     ours, theirs = (draws(each, exported, mask) for each in (policy, exported.policy))
     if kind == "vector":
-        spread, room = theirs.continuous.std(0), np.sqrt(2 / len(theirs.continuous))
+        spread = theirs.continuous.std(0)
+        room = np.sqrt(2 / len(theirs.continuous))
         assert (np.abs(ours.continuous.mean(0) - theirs.continuous.mean(0)) < 3 * spread * room).all()
         assert (np.abs(ours.continuous.std(0) / spread - 1) < 0.05).all()
     else:
@@ -80,7 +84,8 @@ def test_drawn_actions_have_the_distribution_of_the_policy(kind: str, profile: s
 
 def test_equal_seeds_draw_equal_actions(tmp_path: Path) -> None:
     exported, first = loaded("hybrid", tmp_path)
-    second, third = load(exported.path, 1), load(exported.path, 2)
+    second = load(exported.path, 1)
+    third = load(exported.path, 2)
     drawn = [draws(each, exported, count=50) for each in (first, second, third)]
     for name in ("continuous", "discrete"):
         one, same, other = (getattr(each, name) for each in drawn)

@@ -20,14 +20,16 @@ GENERATIONS: tuple[Generation, ...] = ("outputs", "initializers")
 def test_unity_acts_as_the_policy(kind: str, tmp_path: Path) -> None:
     """With the box for deterministic inference ticked, over steps, new episodes and different numbers of agents."""
     exported = export(kind, tmp_path, "unity")
-    behavior, policy = exported.behavior, exported.policy
+    behavior = exported.behavior
+    policy = exported.policy
     for generation in GENERATIONS:
         model = UnityModel(exported.path, in_scene(behavior), generation, deterministic=True)
     generator = np.random.default_rng(1)
     for agents in (1, 3):
         memory = np.zeros((agents, policy.memory_size), np.float32)
         for step in range(4):
-            seen, mask = random_observations(behavior, agents, generator), random_mask(behavior, agents, generator)
+            seen = random_observations(behavior, agents, generator)
+            mask = random_mask(behavior, agents, generator)
             starts = np.zeros(agents, bool) | (step == 0)
             starts[0] |= step == 2
             memory[starts] = 0.0

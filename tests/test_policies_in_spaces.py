@@ -64,7 +64,8 @@ def test_a_policy_acts_in_the_values_of_its_environment(run: Path, kind: str) ->
     environment = Begin()  # the observation that the policy does not read needs no entry
     acting = PolicyInSpaces(policy, environment)
     observation, _ = environment.reset(seed=3)
-    earned, ended = 0.0, False
+    earned = 0.0
+    ended = False
     while not ended:
         rows = {
             "place": np.eye(3, dtype=np.float32)[[observation["place"] - 5]],

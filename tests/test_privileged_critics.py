@@ -34,7 +34,8 @@ def bits(directory: Path, trainer: str, *privileged: str, steps: int = 512, **mo
     """A training in ``hidden_bits:Bits-v0``; ``more`` are keys of the document, or of blocks in it."""
     network = {"hidden_units": 16, "num_layers": 1, "normalize": True, "critic_observations": list(privileged)}
     network |= {key: more.pop(key) for key in ("memory",) if key in more}
-    options, hyperparameters = more.pop("options", {}), TRAINERS[trainer] | more.pop("hyperparameters", {})
+    options = more.pop("options", {})
+    hyperparameters = TRAINERS[trainer] | more.pop("hyperparameters", {})
     document = {
         "environment": {"type": "gymnasium", "id": "hidden_bits:Bits-v0", "num_envs": 4, "options": options},
         "env_settings": {"seed": 3},

@@ -35,7 +35,9 @@ def children() -> list[psutil.Process]:
 @pytest.fixture(scope="module")
 def own_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[psutil.Process]]:
     """One Ray for all tests; returns its processes, none of which is left after the tests."""
-    before, variables, handler = children(), dict(os.environ), signal.getsignal(signal.SIGTERM)
+    before = children()
+    variables = dict(os.environ)
+    handler = signal.getsignal(signal.SIGTERM)
     connection.open(RaySettings(count=3))
     started = [each for each in children() if each not in before]
     assert signal.getsignal(signal.SIGTERM) is handler

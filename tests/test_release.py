@@ -201,7 +201,8 @@ def test_the_publishing_step_of_a_workflow_uploads_to_a_local_index(dist: Path, 
 
 
 def test_a_member_from_another_index_is_not_accepted() -> None:
-    here, elsewhere = "http://127.0.0.1:8080/packages/a.whl", "https://example.org/a.whl"
+    here = "http://127.0.0.1:8080/packages/a.whl"
+    elsewhere = "https://example.org/a.whl"
 
     def report(**origins: str) -> list[dict[str, Any]]:
         return [{"metadata": {"name": name}, "download_info": {"url": url}} for name, url in origins.items()]

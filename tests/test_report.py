@@ -20,7 +20,9 @@ from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 __all__ = ["run_rlcore"]
 
 RUNS = data("reported_runs")
-POLE, LESSONS, GAME = RUNS["pole"], RUNS["lessons"], RUNS["game"]
+POLE = RUNS["pole"]
+LESSONS = RUNS["lessons"]
+GAME = RUNS["game"]
 PPO = POLE["behaviors"]["Pole"]
 
 Train = Callable[..., Path]
@@ -108,7 +110,8 @@ def test_a_single_run_lists_what_differs_from_the_defaults(train: Train, report:
 
 
 def test_lessons_and_ratings_have_curves(train: Train, report: Any) -> None:
-    lessons, game = train("lessons", {**POLE, **LESSONS}), train("game", GAME)
+    lessons = train("lessons", {**POLE, **LESSONS})
+    game = train("game", GAME)
     text = report("lessons", "game")
     lesson = charts(text)["Environment/Lesson Number/length"]
     (only,) = lesson["groups"]

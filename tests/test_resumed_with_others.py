@@ -81,7 +81,8 @@ def test_what_was_learned_continues_when_agents_appear(
     while not environment.wants_slots:
         next(run)
     before: Any = run.behaviors["Agent"].trainer
-    learned, steps = before.state_dict(), run.steps
+    learned = before.state_dict()
+    steps = run.steps
     add_wanted_slots(run._training)  # type: ignore[arg-type]
     trainer: Any = run.behaviors["Agent"].trainer
     state = trainer.state_dict()

@@ -67,7 +67,8 @@ def test_a_resumed_run_equals_the_run_never_stopped(place: Path, case: Mapping[s
     if "needs" in case:
         pytest.importorskip(case["needs"])
     changes = {key: made(what, place) for key, what in case.get("made", {}).items()}
-    whole, parts = whole_run(place, case, changes), place / "parts"
+    whole = whole_run(place, case, changes)
+    parts = place / "parts"
     first = interrupt(parts, whole, case, changes)
     halfway = state_at(parts, first)["Agent"]["model"]
     train(parts, case, {**changes, **case.get("resumed", {})}, resume=True, checkpoint=str(first))

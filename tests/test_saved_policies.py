@@ -51,7 +51,8 @@ def trained(tmp_path: Path) -> Trained:
 
 def assert_equal(ours: Actions, theirs: Actions, tolerance: float = 0.0) -> None:
     for name in ("continuous", "discrete"):
-        one, other = getattr(ours, name), getattr(theirs, name)
+        one = getattr(ours, name)
+        other = getattr(theirs, name)
         assert (one is None) == (other is None)
         if one is not None:
             np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
@@ -83,7 +84,8 @@ def test_a_policy_from_a_checkpoint_alone_acts_as_before_and_is_one_function_of_
 
     [(name, loaded)] = load_policies(copied).items()
     generator = np.random.default_rng(1)
-    seen, mask = random_observations(behavior, ROWS, generator), mask_of(behavior, generator)
+    seen = random_observations(behavior, ROWS, generator)
+    mask = mask_of(behavior, generator)
     assert name == "Agent"
     for deterministic in (True, False):
         policy.seed(3)
@@ -101,7 +103,8 @@ def test_a_policy_from_a_checkpoint_alone_acts_as_before_and_is_one_function_of_
 
 def assert_module_acts_as(policy: Any, seen: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None) -> None:
     """With the same noise, or none, and with the same memory."""
-    module, behavior = policy.module(), policy.behavior
+    module = policy.module()
+    behavior = policy.behavior
     drawing = np.random.default_rng(2)
     memory = drawing.standard_normal((ROWS, policy.memory_size)).astype(np.float32) if policy.memory_size else None
     policy.seed(3)

@@ -83,7 +83,8 @@ def test_acting_without_shared_memory_draws_the_same_real_numbers() -> None:
     generator = np.random.default_rng(0)
     seen = {"state": torch.from_numpy(generator.standard_normal((200, 4), np.float32))}
     noise = generator.standard_normal((200, 1), np.float32), np.empty((200, 0), np.float32)
-    ours, theirs = SharedMemoryActor(policy), TensorActor(policy)
+    ours = SharedMemoryActor(policy)
+    theirs = TensorActor(policy)
     expected = ours.actions(*ours.explore(ours.parameters(seen, None), noise)).continuous
     drawn = theirs.explore(theirs.parameters(seen, None), tuple(torch.from_numpy(each) for each in noise))
     actions = theirs.actions(*drawn).continuous
@@ -116,7 +117,8 @@ class UnsavedArrays(UnsavedAsNumpy):
 
 
 def test_episodes_that_a_checkpoint_cuts_are_cut_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin, cuts = TurnsRollout.begin, []
+    begin = TurnsRollout.begin
+    cuts = []
 
     def begin_and_count(buffer: TurnsRollout, *arguments: Any) -> None:
         begin(buffer, *arguments)

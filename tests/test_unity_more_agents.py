@@ -62,7 +62,8 @@ def test_forty_agents_where_six_were_counted_all_act_and_are_learned_from(
 
     sent, received = counts_of(tmp_path)
     assert len(sent) == len(received) == 4, "from the start, a checkpoint, with forty, and the last checkpoint"
-    few, many = sent[0]["Crowd"], sent[2]["Crowd"]
+    few = sent[0]["Crowd"]
+    many = sent[2]["Crowd"]
     assert received[0]["Crowd"]["decisions"] < few["decisions"], "some had no place"
     assert received[2:] == sent[2:] and many["episodes"] > 100
     finished = run.behaviors["Crowd"].episodes.finished
@@ -80,7 +81,9 @@ def test_forty_agents_where_six_were_counted_all_act_and_are_learned_from(
             rounds.append({})
         for agent, (continuous, _) in entry["actions"].get("Crowd?team=0", {}).items():
             rounds[-1].setdefault(agent, []).append(abs(continuous[0]))
-    with_few, with_many = rounds[1], rounds[3]  # the first round is that of the count
+    # the first round is that of the count
+    with_few = rounds[1]
+    with_many = rounds[3]
     assert len(with_many) > 100 and all(max(acted) > 0 for acted in with_many.values())
     assert any(max(acted) == 0 for acted in with_few.values()), "six acted at first"
 
@@ -92,7 +95,8 @@ def test_groups_that_appear_get_places_together(tmp_path: Path, caplog: pytest.L
     (name,) = game.behaviors
     group = game.behaviors[name].group
     assert group is not None and group.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
-    batch, generator = game.reset(EpisodeSeeds(0), np.zeros(2, np.int64))[name], np.random.default_rng(0)
+    batch = game.reset(EpisodeSeeds(0), np.zeros(2, np.int64))[name]
+    generator = np.random.default_rng(0)
     assert not game.wants_slots
     while not game.wants_slots:
         batch = game.step({name: drawn_actions(game.behaviors[name], batch, generator)})[name]

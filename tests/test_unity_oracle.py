@@ -41,7 +41,9 @@ for module in pkgutil.iter_modules(package.__path__):
         add(message)
 print(json.dumps(found))
 """
-INT32, ENUM = 5, 14  # types of fields, which protobuf writes alike
+# types of fields, which protobuf writes alike
+INT32 = 5
+ENUM = 14
 
 
 @pytest.fixture
@@ -89,7 +91,8 @@ def played_there(session: Session, python: Path, player: Path, zeros: int, direc
 def test_a_session_is_the_one_that_mlagents_plays(name: str, oracle: Callable[[str], Path], tmp_path: Path) -> None:
     session = SESSIONS[name]
     python = oracle(session.oracle)
-    here, there = tmp_path / "here", tmp_path / "there"
+    here = tmp_path / "here"
+    there = tmp_path / "there"
     for directory in (here, there):
         directory.mkdir()
     how = {"world": session.world, "package": session.package}

@@ -159,7 +159,8 @@ def test_a_place_to_listen_at_that_cannot_be_had_is_an_error_of_its_key(key: str
 
 def test_a_player_that_dies_is_started_again_and_only_its_episodes_are_dropped(tmp_path: Path) -> None:
     game = make_game(tmp_path, 2, world="continuous", agents=3)
-    spec, generator = game.behaviors["Reach"], np.random.default_rng(0)
+    spec = game.behaviors["Reach"]
+    generator = np.random.default_rng(0)
     batch = game.reset(EpisodeSeeds(0), np.zeros(2, np.int64))["Reach"]
     for _ in range(3):
         batch = game.step({"Reach": drawn_actions(spec, batch, generator)})["Reach"]
@@ -182,7 +183,8 @@ def test_a_player_that_dies_is_started_again_and_only_its_episodes_are_dropped(t
 
 def test_a_player_that_dies_too_often_ends_the_run_with_the_limit_and_its_log(tmp_path: Path) -> None:
     game = make_game(tmp_path, world="continuous", fault="crashes@15", limits=EnvSettings(restarts_rate_limit_n=1))
-    spec, generator = game.behaviors["Reach"], np.random.default_rng(0)
+    spec = game.behaviors["Reach"]
+    generator = np.random.default_rng(0)
     batch = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["Reach"]
 
     def play() -> None:
@@ -238,7 +240,8 @@ def test_a_behavior_that_is_subscribed_in_the_middle_of_a_training_does_not_end_
                  "Second": {"sensors": [{"name": "v", "shape": [4]}], "branches": [2]}}  # fmt: skip
     world = "crowd:" + json.dumps({"behaviors": behaviors, "agents": 3, "later": {"Second": 60}})
     game = make_game(tmp_path, world=world, journal=tmp_path / "journal")
-    spec, generator = game.behaviors["First"], np.random.default_rng(0)
+    spec = game.behaviors["First"]
+    generator = np.random.default_rng(0)
     batch = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["First"]
     for _ in range(120):
         batch = game.step({"First": drawn_actions(spec, batch, generator)})["First"]
@@ -255,7 +258,8 @@ def test_agents_that_join_their_group_after_their_first_decision_have_places(
     settings: dict[str, int], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     game = make_game(tmp_path, world="scene:PushBlockCollab/late", agents=2, settings=settings)
-    spec, generator = game.behaviors["PushBlockCollab"], np.random.default_rng(0)
+    spec = game.behaviors["PushBlockCollab"]
+    generator = np.random.default_rng(0)
     assert spec.group is not None and spec.group.tolist() == [0, 0, 0, 1, 1, 1]
     batch = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["PushBlockCollab"]
     ended = 0
@@ -278,7 +282,8 @@ def test_a_player_in_which_no_agent_has_a_place_ends_the_run_with_the_reason(
     )
     monkeypatch.setattr("rlcore_unity.environment.PATIENCE", 50)
     game = make_game(tmp_path, world=world)
-    spec, generator = game.behaviors["First"], np.random.default_rng(0)
+    spec = game.behaviors["First"]
+    generator = np.random.default_rng(0)
     batches = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))
 
     def play() -> None:
@@ -305,9 +310,11 @@ def test_agents_that_come_and_go_are_followed(tmp_path: Path) -> None:
     """Every observation of the crowd has the agent's number and which decision of its episode it is."""
     crowd = {"agents": 40, "longest": 6, "pause": 0.4, "period": 3, "cut": 0.5}
     game = make_game(tmp_path, world=f"crowd:{json.dumps(crowd)}", settings={"agents": 40})
-    spec, generator = game.behaviors["Crowd"], np.random.default_rng(0)
+    spec = game.behaviors["Crowd"]
+    generator = np.random.default_rng(0)
     batch = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["Crowd"]
-    agent, decision = np.full(40, -1.0), np.full(40, -1.0)
+    agent = np.full(40, -1.0)
+    decision = np.full(40, -1.0)
     acts = np.ones(40, np.bool_) if batch.needs_action is None else batch.needs_action
     agent[acts], decision[acts] = batch.observations["observation"][acts, 0], batch.observations["observation"][acts, 1]
     truncated = terminated = 0

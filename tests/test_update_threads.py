@@ -80,7 +80,8 @@ def test_a_training_equals_one_with_a_single_thread(
         return clock
 
     monkeypatch.setattr(update_threads, "perf_counter", seconds)
-    found, used = [], list[int]()
+    found = []
+    used = list[int]()
     for chosen in (1, None):
         used.clear()
         trainer = make_trainer(name, chosen)

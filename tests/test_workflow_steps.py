@@ -41,7 +41,9 @@ jobs:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A repository with one workflow, and the directory in which its jobs run."""
-    root, place, record = tmp_path / "root", tmp_path / "place", tmp_path / "record"
+    root = tmp_path / "root"
+    place = tmp_path / "place"
+    record = tmp_path / "record"
     for folder in (root / ".github/workflows", place, record):
         folder.mkdir(parents=True)
     (root / "tracked.txt").write_text("committed")

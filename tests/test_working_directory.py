@@ -120,7 +120,8 @@ def test_an_environment_that_changes_the_working_directory_leaves_the_run_where_
     assert moved.splitlines()[-1] == stays.splitlines()[-1].replace("results/stays", "results/run")
     assert moved.splitlines()[-1].endswith("; results/run")
     assert list(place.elsewhere.iterdir()) == []
-    ours, other = place.working / "results" / "run", place.working / "results" / "stays"
+    ours = place.working / "results" / "run"
+    other = place.working / "results" / "stays"
     assert weights(ours, 384) == weights(other, 384)
     assert lines(ours) == lines(other)
     names = {path.relative_to(other).as_posix() for path in other.rglob("*") if "tfevents" not in path.name}

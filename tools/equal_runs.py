@@ -71,7 +71,8 @@ def train(cases: dict[str, Any], names: list[str], place: Path) -> None:
     """Train the cases in ``place``, the ones that others need first."""
     place.mkdir(parents=True, exist_ok=True)
     for name in names:
-        case, start = cases[name], time.perf_counter()
+        case = cases[name]
+        start = time.perf_counter()
         needed = case.get("needs")
         if needed and not (place / "recordings").exists():
             if not (place / needed).exists():
@@ -159,7 +160,8 @@ def leaves(state: Any, name: str, arrays: dict[str, Any], file: str) -> Iterator
 def difference(a: Any, b: Any) -> Difference | None:
     """How two values differ; None if they are equal bit for bit."""
     if isinstance(a, float) and isinstance(b, float):
-        a, b = np.array(a), np.array(b)
+        a = np.array(a)
+        b = np.array(b)
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return None if type(a) is type(b) and a == b else Difference(float("inf"), f"{a!r:.60} against {b!r:.60}")
     if a.shape != b.shape or a.dtype != b.dtype:

@@ -122,8 +122,10 @@ def demonstrations(block: Any) -> Iterator[str]:
 
 def record(scene: str, work: Path, demonstration: str) -> str:
     """Record some episodes of a hardly trained policy; return what went wrong, or nothing."""
-    run_id, behavior = f"demonstrates-{scene}", scene
-    configuration, recorded = work / f"{run_id}.yaml", work / f"{run_id}-recorded"
+    run_id = f"demonstrates-{scene}"
+    behavior = scene
+    configuration = work / f"{run_id}.yaml"
+    recorded = work / f"{run_id}-recorded"
     block = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 32, "buffer_size": 128}}
     configuration.write_text(yaml.safe_dump({"behaviors": {behavior: block}}), encoding="utf-8")
     words = rlcore(["run", configuration.name, *in_scene(scene), *limits(run_id, 128)], work)

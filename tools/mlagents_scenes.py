@@ -35,7 +35,9 @@ from rlcore import (
 )
 
 Array = NDArray[Any]
-SHORTEST, LONGEST = 5, 60  # decisions of an episode
+# decisions of an episode
+SHORTEST = 5
+LONGEST = 60
 
 
 @attrs.frozen
@@ -84,7 +86,8 @@ def rays(name: str, count: int, tags: int, stacked: int = 1) -> ObservationSpec:
     return vector(name, count * (tags + 2) * stacked)
 
 
-BALL, SOCCER = {"mass": 1.0, "scale": 1.0}, {"ball_touch": 0.0}
+BALL = {"mass": 1.0, "scale": 1.0}
+SOCCER = {"ball_touch": 0.0}
 WALL = (rays("OffsetRayPerceptionSensor", 7, 3, 6), rays("RayPerceptionSensor", 7, 3, 6), vector("VectorSensor", 24))
 MATCH3: dict[str, Any] = {
     "discrete": (127,),
@@ -180,7 +183,8 @@ class Agents:
 
     def __init__(self, name: str, role: Role, num_envs: int) -> None:
         count = len(role.teams)
-        envs, teams = np.repeat(np.arange(num_envs), count), np.tile(role.teams, num_envs)
+        envs = np.repeat(np.arange(num_envs), count)
+        teams = np.tile(role.teams, num_envs)
         self.role, self.count = role, count
         self.spec = BehaviorSpec(
             name, role.sees, role.continuous, role.discrete,
@@ -273,7 +277,8 @@ class SceneEnvironment:
 
     def _results(self, agents: Agents, over: Array) -> tuple[Any, ...]:
         """The rewards and ends of all slots, the last one of which leaves no agent acting in its area."""
-        envs, acted = agents.spec.env_index, agents.acting.copy()
+        envs = agents.spec.env_index
+        acted = agents.acting.copy()
         left = acted & (agents.leaves == self.decisions[envs])
         truncated = left & over[envs] & self.cut[envs]
         agents.acting[left] = False

@@ -85,9 +85,11 @@ class Places(ast.NodeVisitor):
         """Leave texts alone."""
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        text, generic = ast.unparse(node), len(node.ops) == 1
+        text = ast.unparse(node)
+        generic = len(node.ops) == 1
         if generic:
-            left, right = ast.unparse(node.left), ast.unparse(node.comparators[0])
+            left = ast.unparse(node.left)
+            right = ast.unparse(node.comparators[0])
             sign = text[len(left) : len(text) - len(right)].strip()
             if sign in COMPARISONS:
                 self.replace(node, f"{left} {COMPARISONS[sign]} {right}", "comparison")

@@ -188,7 +188,8 @@ def file_name(directory: Path) -> str:
 
 def check(root: Path, out: Path, only: Sequence[str] = (), tag: str | None = None) -> None:
     """Check everything that would be uploaded. Raises ReleaseError with all problems."""
-    version, problems = version_of(root), []
+    version = version_of(root)
+    problems = []
     chosen = [each for each in members(root) if not only or project(each)["name"] in only]
     if tag is not None and tag != f"v{version}":
         problems.append(f"the tag is {tag}, and the version {version}: tag v{version}, or run `version {tag[1:]}`")
@@ -196,7 +197,8 @@ def check(root: Path, out: Path, only: Sequence[str] = (), tag: str | None = Non
     for directory in chosen:
         folder = out / (CORE if directory.name == "core" else PLUGINS)
         name = file_name(directory)
-        wheel, sdist = folder / f"{name}-{version}-py3-none-any.whl", folder / f"{name}-{version}.tar.gz"
+        wheel = folder / f"{name}-{version}-py3-none-any.whl"
+        sdist = folder / f"{name}-{version}.tar.gz"
         expected |= {wheel, sdist}
         missing = [path for path in (wheel, sdist) if not path.is_file()]
         problems += [f"{path}: missing; run `build` again" for path in missing]

@@ -130,13 +130,15 @@ def run_job(machine: Machine, name: str, job: Mapping[str, Any], shared: Mapping
 
 def act(machine: Machine, step: Mapping[str, Any], checkout: Path, python: Path) -> str:
     """Do what an action does. Raises WorkflowError for an unknown one."""
-    action, given = title(step), step.get("with", {})
+    action = title(step)
+    given = step.get("with", {})
     artifacts = machine.place / "artifacts"
     if action == "actions/checkout":
         command = ["git", "clone", "--quiet", "--no-hardlinks", str(machine.root), str(checkout)]
         return call(command, machine.place, {**os.environ})
     if action == "actions/setup-python":
-        wanted, here = given["python-version"], f"{sys.version_info.major}.{sys.version_info.minor}"
+        wanted = given["python-version"]
+        here = f"{sys.version_info.major}.{sys.version_info.minor}"
         if machine.environment is None:
             venv.create(python, with_pip=True)
         return "passed" if wanted == here else f"passed with Python {here} instead of {wanted}"

@@ -8,7 +8,8 @@ from rlcore.contracts.seeding import EpisodeUniforms, derive_generator
 
 
 def test_episodes_of_several_blocks_of_one_copy_have_their_own_numbers() -> None:
-    env_index, episodes = np.array([1, 0, 1, 1, 0, 1]), np.array([3, 530, 256, 3, 2, 2800])
+    env_index = np.array([1, 0, 1, 1, 0, 1])
+    episodes = np.array([3, 530, 256, 3, 2, 2800])
     numbers = EpisodeUniforms(5, ["a", "b"], num_envs=2, width=2)(env_index, episodes)
     for k, (env, episode) in enumerate(zip(env_index.tolist(), episodes.tolist(), strict=True)):
         for column, stream in enumerate("ab"):

@@ -240,7 +240,8 @@ def test_names_of_observations(tmp_path: Path) -> None:
         assert names(*given) == ["observation_0", "observation_1"]
 
 
-HEIGHT, WIDTH = 4, 6
+HEIGHT = 4
+WIDTH = 6
 
 
 def pixels(channels: int, seed: int = 0) -> np.ndarray:
@@ -253,7 +254,9 @@ def png(array: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
-LAST, FIRST = [HEIGHT, WIDTH], [1, 2, 2]  # the sizes, and how Unity marks channels that come first
+# the sizes, and how Unity marks channels that come first
+LAST = [HEIGHT, WIDTH]
+FIRST = [1, 2, 2]
 
 PICTURES = {
     "color": (picture(png(pixels(3)), [*LAST, 3]), pixels(3) / 255),

@@ -46,7 +46,8 @@ def test_every_test_of_faults_is_on_the_page_of_promises() -> None:
 
 
 def test_the_page_of_benchmarks_has_every_script_and_its_options() -> None:
-    readme, page = text_of("benchmarks/README.md"), text_of("docs/benchmarks.md")
+    readme = text_of("benchmarks/README.md")
+    page = text_of("docs/benchmarks.md")
     scripts = set(re.findall(r"^\| `(\w+\.py)` \|", readme, re.MULTILINE))
     assert len(scripts) >= 11 and {name for name in scripts if f"`python benchmarks/{name}" not in page} == set()
     for name, option in re.findall(r"python benchmarks/(\w+\.py) (--\w+)", page):

@@ -67,7 +67,8 @@ def test_a_message_of_the_table_is_printed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for distribution, (name, source) in zip(("acme-ppo", "acme-other"), case.get("plugins", {}).items(), strict=False):
-        requires, contract = [case.get("requires", "rlcore")], case.get("contract", CONTRACT)
+        requires = [case.get("requires", "rlcore")]
+        contract = case.get("contract", CONTRACT)
         installed_plugin(name, distribution, "3.2", SOURCES[source], requires, contract=contract)
     for name, text in case.get("env", {}).items():
         monkeypatch.setenv(name, text)

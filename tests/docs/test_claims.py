@@ -79,7 +79,8 @@ def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
         found = command.get_command(click.Context(command), words[0]) or plugin_command(PLUGINS, " ".join(path))
         if found is None:
             raise click.UsageError(f"there is no command {words[0]!r}")
-        command, words = found, words[1:]
+        command = found
+        words = words[1:]
     return command, words
 
 
@@ -126,7 +127,8 @@ def test_options_in_sentences_exist() -> None:
             typed = [word for word in words[1:] if not re.match(r"[A-Z.\[]", word)]
             known = options_of(find_command(typed)[0]) | (of_run if typed[:1] == ["run"] else set())
         elif re.match(r"--?[a-z]", text):
-            known, words = every, words[:1]
+            known = every
+            words = words[:1]
         else:
             continue
         options = {word for word in words if re.fullmatch(r"--?[a-z][a-z-]*", word)}
@@ -183,7 +185,8 @@ def test_keys_exist(settings: dict[tuple[str, ...], list[Any]]) -> None:
 
 
 def test_defaults_in_tables_are_those_of_the_settings(settings: dict[tuple[str, ...], list[Any]]) -> None:
-    wrong, compared = [], 0
+    wrong = []
+    compared = 0
     rows = [
         (page, row)
         for page in PAGES
@@ -191,7 +194,8 @@ def test_defaults_in_tables_are_those_of_the_settings(settings: dict[tuple[str, 
         for row in table.splitlines()
     ]
     for page, row in rows:
-        keys, cell = re.findall(r"`(\w+)`", row.split("|")[1]), row.split("|")[2]
+        keys = re.findall(r"`(\w+)`", row.split("|")[1])
+        cell = row.split("|")[2]
         shown = re.findall(r"[\w.+-]+", cell)
         if len(shown) != len(keys) or re.search(r"[;*()]", cell):
             continue  # none, or one in words

@@ -55,7 +55,8 @@ def test_the_exporter_of_the_page_exports_what_the_policies_are(run_page: RunPag
                     np.testing.assert_array_equal(exported[key], array)
     assert (directory / "from_python.npz").stat().st_size < (directory / "Pole.npz").stat().st_size
     exporter = names["ImageExporter"](names["NpzSettings"](), None)
-    vector, image = ObservationSpec("vector", (3,), "float32"), ObservationSpec("image", (8, 8, 3), "uint8")
+    vector = ObservationSpec("vector", (3,), "float32")
+    image = ObservationSpec("image", (8, 8, 3), "uint8")
     exporter.check(policy, BehaviorSpec("Pole", (vector,)))
     with pytest.raises(ConfigError, match=r"^pip install acme-images$"):
         exporter.check(policy, BehaviorSpec("Pole", (vector, image)))

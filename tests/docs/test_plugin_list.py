@@ -58,7 +58,8 @@ def metadata(**changes: str) -> str:
 
 def wheel(directory: Path, files: Mapping[str, str] | None = None, **changes: str) -> Path:
     """Write a wheel with a module ``acme_rl/plugin.py``; ``files`` replaces its files."""
-    name, version = changes.get("name", "acme-rl"), changes.get("version", "1.2")
+    name = changes.get("name", "acme-rl")
+    version = changes.get("version", "1.2")
     path = directory / f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
     information = path.name.removesuffix("-py3-none-any.whl") + ".dist-info"
     content = {
@@ -161,7 +162,8 @@ def project_page(tmp_path: Path, name: str, *links: str) -> Path:
 def test_only_the_metadata_of_an_index_is_read_if_it_is_offered(
     tmp_path: Path, index: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    newer, older = "acme_rl-1.3-py3-none-any.whl", "acme_rl-1.2-py3-none-any.whl"
+    newer = "acme_rl-1.3-py3-none-any.whl"
+    older = "acme_rl-1.2-py3-none-any.whl"
     yanked = '<a href="acme_rl-9.0-py3-none-any.whl" data-yanked="broken">x</a>'
     offered = f'<a href="{newer}#sha256=0" data-core-metadata="sha256=0">x</a>'
     directory = project_page(

@@ -222,7 +222,8 @@ def test_the_modules_that_the_paragraph_of_a_room_names_exist() -> None:
     core = ROOT / "core/src/rlcore"
     missing = []
     for room in re.split(r"\n### (?=`)", section.split("\n### Layers\n")[0])[1:]:
-        name, text = room.split("`")[1], room.partition("\n")[2]
+        name = room.split("`")[1]
+        text = room.partition("\n")[2]
         for path in re.findall(r"`([\w/]+(?:\.py|/))`", text):
             missing += [] if (core / name / path).exists() or (core / path).exists() else [f"{name}: {path}"]
     assert missing == []

@@ -107,7 +107,8 @@ class Workplace(Place):
         for block in ("evaluation", "environment_parameters", "plugins", "checkpoint_settings"):
             if block in behavior:
                 config[block] = config.get(block, {}) | behavior.pop(block)
-        environment, several = behavior.pop("environment", "CartPole-v1"), behavior.pop("behaviors", {"Agent": {}})
+        environment = behavior.pop("environment", "CartPole-v1")
+        several = behavior.pop("behaviors", {"Agent": {}})
         config["environment"] |= environment if isinstance(environment, dict) else {"id": environment}
         if "type" in environment:
             del config["environment"]["id"]
@@ -178,7 +179,8 @@ def heard_signals() -> None:
 def fork_server() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as `rlcore run` does before it imports numpy
     # The fork server looks for what it preloads in these places alone, and passes over what it cannot import.
-    here, preloaded = Path(__file__).parent, ["fault_child", "hostile_child"]
+    here = Path(__file__).parent
+    preloaded = ["fault_child", "hostile_child"]
     paths = [str(here), str(here.parent / "support"), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     FORKS.set_forkserver_preload(preloaded)

@@ -105,7 +105,8 @@ def at_call(function: str, call: int, after: bool, happen: Callable[[], None]) -
     owner = importlib.import_module(module)
     for each in owners:
         owner = getattr(owner, each)
-    called, calls = getattr(owner, name), 0
+    called = getattr(owner, name)
+    calls = 0
 
     def counted(*arguments: object, **keywords: object) -> object:
         nonlocal calls
@@ -125,7 +126,9 @@ def jump(seconds: float, by: float) -> None:
 
     Files get the time of the clock when they are flushed, as those of checkpoints are.
     """
-    true, fsync, calls = time.time, os.fsync, itertools.count()
+    true = time.time
+    fsync = os.fsync
+    calls = itertools.count()
 
     def jumping() -> float:
         return true() + seconds + by * (next(calls) % 2)

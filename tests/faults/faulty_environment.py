@@ -72,7 +72,8 @@ class FaultyEnvironment:
         reward = (chosen[:, 0] + 0.25 * (index % 4)).astype(np.float32)
         terminated = ended & (self.episodes % 2 == 0)
         batch_ended = np.flatnonzero(ended)
-        finals, info = None, None
+        finals = None
+        info = None
         if batch_ended.size:
             finals = {"state": self._observed()["state"][batch_ended]}
             info = {"played": self.episodes[batch_ended].astype(np.float64)}

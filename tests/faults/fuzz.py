@@ -98,7 +98,8 @@ def changed_text(text: str, draw: random.Random) -> str:
         return changed_bytes(text.encode(), draw).decode(errors="surrogateescape")
     words = re.split(r"(\s+|[:,{}\[\]])", text)
     for _ in range(draw.randint(1, 4)):
-        at, other = draw.randrange(len(words)), draw.randrange(len(words))
+        at = draw.randrange(len(words))
+        other = draw.randrange(len(words))
         kind = draw.randrange(4)
         if kind == 0:
             with contextlib.suppress(ValueError):  # a whole number with more digits than Python writes
@@ -275,12 +276,14 @@ def main() -> int:
     sys.dont_write_bytecode = True  # what a refusal imports would be written in a trial
     np.seterr(all="ignore")
     faulthandler.enable()
-    watch, failed = Watch(), False
+    watch = Watch()
+    failed = False
     with tempfile.TemporaryDirectory(prefix="rlcore-fuzz-") as place:
         loaders = Loaders(Path(place))
         sys.addaudithook(watch)
         for name in arguments.loaders or LOADERS:
-            until, trial = time.monotonic() + 60 * arguments.minutes, arguments.first
+            until = time.monotonic() + 60 * arguments.minutes
+            trial = arguments.first
             problem, loaders.refused = "", 0
             while not problem and trial - arguments.first < arguments.trials and time.monotonic() < until:
                 problem = try_one(loaders, name, arguments.seed, trial, watch)

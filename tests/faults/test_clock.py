@@ -12,7 +12,8 @@ import pytest
 
 pytestmark = pytest.mark.faults
 
-DAY, YEAR = 86_400.0, 31_536_000.0
+DAY = 86_400.0
+YEAR = 31_536_000.0
 EVALUATED = {
     "max_steps": 1600,
     "checkpoint_interval": 200,
@@ -24,7 +25,8 @@ EVALUATED = {
 
 def test_a_run_whose_clock_jumps_equals_one_whose_clock_is_right(workplace: Any, whole_run: Any) -> None:
     """The clock jumps back and forth by a day, and is ten years behind after the resume."""
-    whole, place = whole_run(**EVALUATED), workplace(**EVALUATED)
+    whole = whole_run(**EVALUATED)
+    place = workplace(**EVALUATED)
     began = time.monotonic()
     process = place.start(clock=(0.0, DAY), slow_fsync=0.01)
     place.wait_for(lambda: bool(place.steps) and place.steps[-1] >= 600)

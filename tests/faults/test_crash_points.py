@@ -13,7 +13,8 @@ from fault_cases import ATTACKED, SELF_PLAY
 
 pytestmark = pytest.mark.faults
 
-DIRECTORY, STORE = "rlcore.storage.checkpoints", "rlcore.storage.store"
+DIRECTORY = "rlcore.storage.checkpoints"
+STORE = "rlcore.storage.store"
 # A function, a call of it within the nth save, and whether the call has ended. A save flushes five files or more.
 POINTS: dict[str, tuple[str, str, bool]] = {
     "before a save": (f"{STORE}:CheckpointSave", "n", False),
@@ -58,10 +59,8 @@ def test_a_run_killed_at_a_point_of_a_save_resumes_from_a_whole_checkpoint_and_e
     workplace: Any, whole_run: Any, point: str, kind: str, save: int, background: bool
 ) -> None:
     function, call, after = POINTS[point]
-    whole, place = (
-        whole_run(**kept(KINDS[kind])),
-        workplace(**kept(KINDS[kind]), checkpoint_settings={"asynchronous": background}),
-    )
+    whole = whole_run(**kept(KINDS[kind]))
+    place = workplace(**kept(KINDS[kind]), checkpoint_settings={"asynchronous": background})
     number = {"n": save, "n - 1": save - 1, "5 * n - 3": 5 * save - 3}[call]
     process = place.start(signalled=(function, number, after, signal.SIGKILL))
     process.join(60)
@@ -94,7 +93,8 @@ RESUMES: dict[str, tuple[str, int, bool]] = {
 )
 def test_a_resume_that_is_killed_at_each_of_its_points_costs_nothing(workplace: Any, whole_run: Any, kind: str) -> None:
     """One run is killed at all points in turn, and then resumed to its end."""
-    whole, place = whole_run(**KINDS[kind]), workplace(**KINDS[kind])
+    whole = whole_run(**KINDS[kind])
+    place = workplace(**KINDS[kind])
     place.copy_until(whole, whole.steps[1])
     for point in RESUMES.values():
         before = place.steps

@@ -65,7 +65,8 @@ def test_a_directory_without_permission_is_refused(workplace: Any, forbid: Any) 
 def test_checkpoints_that_become_read_only_stop_the_run(
     workplace: Any, whole_run: Any, assert_equal_from: Any, forbid: Any
 ) -> None:
-    whole, place = whole_run(), workplace()
+    whole = whole_run()
+    place = workplace()
     shutil.copytree(whole.run, place.run)
     for step in whole.steps[1:]:
         shutil.rmtree(place.checkpoints / str(step))

@@ -82,7 +82,8 @@ def test_a_run_killed_at_random_times_ends_as_the_run_never_stopped(
 ) -> None:
     settings = settings_of(list(MATRIX)[trial % len(MATRIX)])
     draw = random.Random(f"attack {trial}")
-    whole, place = whole_run(**settings), workplace(**settings)
+    whole = whole_run(**settings)
+    place = workplace(**settings)
     flags: list[str] = []
     for _ in range(draw.randint(1, 3)):
         process = place.start(*flags, slow_fsync=0.01)
@@ -102,7 +103,8 @@ def test_a_run_interrupted_anywhere_and_resumed_equals_the_run_never_stopped(
     workplace: Any, whole_run: Any, assert_equal_from: Any, number: signal.Signals
 ) -> None:
     """A stop saves one more checkpoint, which an environment that saves its state does not notice."""
-    whole, place = whole_run(**MATRIX["PPO, CartPole-v1"]), workplace()
+    whole = whole_run(**MATRIX["PPO, CartPole-v1"])
+    place = workplace()
     process = place.start()
     place.wait_for(lambda: len(place.steps) >= 2)
     os.kill(process.pid, number)
@@ -118,7 +120,8 @@ def test_self_play_interrupted_between_two_checkpoints_rates_its_games_once(
     workplace: Any, whole_run: Any, assert_equal_from: Any
 ) -> None:
     """The checkpoint of the stop rates no games that an update was to rate."""
-    whole, place = whole_run(**SELF_PLAY["PPO"]), workplace(**SELF_PLAY["PPO"])
+    whole = whole_run(**SELF_PLAY["PPO"])
+    place = workplace(**SELF_PLAY["PPO"])
     stop = ("rlcore_ghost.selfplay.trainer:GhostTrainer.observe", 47, True, signal.SIGTERM)
     assert place.finish(signalled=stop) == 128 + signal.SIGTERM, place.stderr
     stopped = place.verify()[-1]
@@ -135,7 +138,8 @@ def test_a_run_killed_and_resumed_stops_at_the_score_where_the_run_never_stopped
     found = [line["stats"].get("Evaluation/Cumulative Reward") for line in whole_run(**MATRIX["evaluations"]).metrics()]
     stop_at = max(score for score in found if score is not None) - 1.0
     settings = {"evaluation": EVALUATION | {"stop_at": stop_at}, "checkpoint_interval": 64}
-    whole, place = whole_run(**settings), workplace(**settings)
+    whole = whole_run(**settings)
+    place = workplace(**settings)
     assert whole.json("result.json")["evaluation"]["stopped"] is True and whole.steps[-1] < 2400
     process = place.start()
     place.wait_for(lambda: len(place.steps) >= 2)
@@ -157,7 +161,8 @@ def fresh(path: str) -> Spoil:
     def spoil(state: dict[str, Any], start: dict[str, Any]) -> None:
         *parents, last = path.split("/")
         for name in parents:
-            state, start = state[name], start[name]
+            state = state[name]
+            start = start[name]
         names = [name for name in state if last.strip("*") in name] if "*" in last else [last]
         assert names
         for name in names:
@@ -183,7 +188,8 @@ def test_the_comparison_notices_each_part_of_the_state_that_is_dropped(
     workplace: Any, whole_run: Any, settings_of: Any, name: str
 ) -> None:
     case, spoil = SPOILED[name]
-    whole, place = whole_run(**settings_of(case)), workplace(**settings_of(case))
+    whole = whole_run(**settings_of(case))
+    place = workplace(**settings_of(case))
     at = whole.steps[5 if case in GAMES else 1]
     if case == "evaluations":
         at = next(step for step in whole.steps if step >= whole.json("result.json")["evaluation"]["best_step"])

@@ -48,7 +48,8 @@ def test_a_write_that_is_refused_is_shown_and_costs_nothing_old(
     workplace: Any, whole_run: Any, handicap: tuple[str, int, int] | int
 ) -> None:
     """``handicap``: what fails, or the bytes of the largest file."""
-    whole, place = whole_run(**RUN), workplace(**RUN)
+    whole = whole_run(**RUN)
+    place = workplace(**RUN)
     if isinstance(handicap, int):
         ends_well(place, whole, place.finish(largest_file=handicap), "File too large")
     else:

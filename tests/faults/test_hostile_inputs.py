@@ -18,7 +18,8 @@ from hostile_inputs import CANARY, RESUME, Hostile, arrays_with, hostile_inputs,
 
 pytestmark = pytest.mark.faults
 
-SECONDS, MEGABYTES = 2.0, 500.0
+SECONDS = 2.0
+MEGABYTES = 500.0
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 

@@ -33,7 +33,8 @@ CASES: dict[str, dict[str, str]] = yaml.safe_load(
     (Path(__file__).parent / "data/hostile_players.yaml").read_text("utf-8")
 )
 MORE_MEGABYTES = 150.0  # than an honest player's run; a message may have 16
-START_SECONDS, SECONDS = 20, 180.0
+START_SECONDS = 20
+SECONDS = 180.0
 CONFIG: dict[str, Any] = {
     "default_settings": {
         "trainer_type": "ppo",
@@ -131,7 +132,8 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
 
 @pytest.mark.parametrize(("engine", "fault"), [(engine, fault) for engine, faults in CASES.items() for fault in faults])
 def test_a_hostile_player_does_no_harm(engine: str, fault: str, honest: dict[str, Played], tmp_path: Path) -> None:
-    played, said = play(engine, fault, tmp_path / "place"), CASES[engine][fault]
+    played = play(engine, fault, tmp_path / "place")
+    said = CASES[engine][fault]
     assert played.listened and all(map(is_of_this_host, played.listened)), played.listened
     assert played.written <= honest[engine].written
     assert not Path("/tmp/escaped").exists() and [*tmp_path.iterdir()] == [tmp_path / "place"]

@@ -96,7 +96,8 @@ def test_a_hostile_setting_ends_soon_in_bounds_in_a_line_and_runs_nothing(
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     code, seconds, kilobytes = json.loads(measured)
-    out_text, err_text = (place / "stdout").read_text(), (place / "stderr").read_text()
+    out_text = (place / "stdout").read_text()
+    err_text = (place / "stderr").read_text()
     assert code == setting.code, out_text + err_text
     assert re.search(setting.said, err_text), err_text[:1500]
     assert err_text.startswith("error: ") and err_text.count("\n") == 1 and len(err_text) < 1500, err_text[:3000]

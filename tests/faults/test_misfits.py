@@ -54,7 +54,8 @@ QUICK = {"a wider network", "a plugin that is left out", "a newer format"}
 def test_what_does_not_fit_a_checkpoint_is_refused_with_the_cause_and_changes_nothing(
     workplace: Any, whole_run: Any, name: str
 ) -> None:
-    whole, place = whole_run(**SETTINGS), workplace(**SETTINGS)
+    whole = whole_run(**SETTINGS)
+    place = workplace(**SETTINGS)
     place.copy_until(whole, 800)
     flags = prepare(place, MISFITS[name])
     before = files(place.run)

@@ -16,7 +16,8 @@ LONG = {"max_steps": 10_000_000, "keep_checkpoints": 2, "checkpoint_interval": 2
 
 def consistent(place: Any, outcome: str) -> None:
     """Result, status, metrics and checkpoints tell one story."""
-    result, steps = place.json("result.json"), place.verify()
+    result = place.json("result.json")
+    steps = place.verify()
     assert result["outcome"] == outcome
     assert result["behaviors"]["Agent"]["steps"] == steps[-1]
     status = place.json("run_logs/training_status.json")
@@ -46,7 +47,8 @@ def test_a_second_signal_ends_the_process_at_once_and_costs_nothing_old(workplac
 
 
 def test_two_processes_cannot_write_to_one_run_and_the_first_goes_on(workplace: Any) -> None:
-    place, other = workplace(**LONG), workplace("other", workplace("none").results)
+    place = workplace(**LONG)
+    other = workplace("other", workplace("none").results)
     other.results = place.results
     other.configure(**LONG)
     first = place.start()

@@ -59,8 +59,10 @@ def test_a_command_that_is_interrupted_leaves_no_process(
 
 @pytest.mark.deep
 def test_a_killed_run_resumes_exactly_on_a_cluster_of_another_size(tmp_path: Path) -> None:
-    before, after = 2, 3
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    before = 2
+    after = 3
+    whole = tmp_path / "whole"
+    killed = tmp_path / "killed"
     for place in (whole, killed):
         prepare(place)
     rlcore(whole, "run", "config.yaml")

@@ -12,7 +12,9 @@ from fault_cases import SELF_PLAY
 
 pytestmark = [pytest.mark.faults, pytest.mark.deep]
 
-SAVES, KEPT, MEGABYTES = 1000, 3, 30.0
+SAVES = 1000
+KEPT = 3
+MEGABYTES = 30.0
 
 
 @pytest.mark.parametrize("kind", [{"environment": "CartPole-v1"}, SELF_PLAY["PPO"]], ids=["PPO", "self-play"])

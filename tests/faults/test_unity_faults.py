@@ -20,8 +20,11 @@ from rlcore import EnvironmentEnded, EnvironmentFailed, EnvSettings, EpisodeSeed
 pytestmark = pytest.mark.faults
 
 # Seconds: short ones for misbehaviors that only a limit ends, and others that a busy machine keeps.
-START, STEP = 20.0, 5.0
-LONG_START, LONG_STEP, DEADLINE = 120.0, 60.0, 180.0
+START = 20.0
+STEP = 5.0
+LONG_START = 120.0
+LONG_STEP = 60.0
+DEADLINE = 180.0
 ENDED_BY_A_LIMIT = ("never-connects", "half-handshake", "hangs-handshake", "not-http", "hangs", "stops")
 PLAYS_ON = ""
 
@@ -93,22 +96,28 @@ def test_every_misbehavior_has_its_message() -> None:
 @pytest.mark.parametrize("fault", SAYS)
 def test_a_player_that_misbehaves(fault: str, tmp_path: Path) -> None:
     """The places for agents are counted in the first decisions; the faults come after that."""
-    started, said, game, caught = time.monotonic(), PLAYS_ON, None, None
+    started = time.monotonic()
+    said = PLAYS_ON
+    game = None
+    caught = None
     exchange = "" if fault in AT_FIRST else "@20"
     seconds = (START, STEP) if fault in ENDED_BY_A_LIMIT else (LONG_START, LONG_STEP)
-    limits, settings = EnvSettings(max_lifetime_restarts=0), {"max_message_mb": 16}
+    limits = EnvSettings(max_lifetime_restarts=0)
+    settings = {"max_message_mb": 16}
     try:
         game = make_game(
             tmp_path, world="continuous", agents=3, fault=fault + exchange, start_seconds=seconds[0],
             step_seconds=seconds[1],
             limits=limits, settings=settings,
         )  # fmt: skip
-        spec, generator = game.behaviors["Reach"], np.random.default_rng(0)
+        spec = game.behaviors["Reach"]
+        generator = np.random.default_rng(0)
         batch = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["Reach"]
         for _ in range(12):
             batch = game.step({"Reach": drawn_actions(spec, batch, generator)})["Reach"]
     except EnvironmentFailed as error:
-        said, caught = str(error), error
+        said = str(error)
+        caught = error
     finally:
         if game is not None:
             game.close()

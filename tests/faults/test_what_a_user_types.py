@@ -30,7 +30,8 @@ COMMANDS, TABLE = yaml.safe_load((Path(__file__).parent / "data/commands_on_fold
 def rows() -> Iterator[Any]:
     head, *lines = TABLE.strip("\n").splitlines()
     for line in lines:
-        state, codes = line[:16].strip(), line[16:].split()
+        state = line[:16].strip()
+        codes = line[16:].split()
         for command, code in zip(head.split(), codes, strict=True):
             yield pytest.param(state, command, int(code), id=f"{state}-{command}".replace(" ", "_"))
 

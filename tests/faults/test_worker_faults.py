@@ -143,7 +143,8 @@ def test_a_run_learns_on_after_a_failure_and_ctrl_c_saves_it(tmp_path: Path, run
     text = CONFIG.format(plugin=str(FAULTY), results=str(tmp_path))
     (tmp_path / "config.yaml").write_text(text)
     run = begin(tmp_path, "run", "config.yaml")
-    metrics, deadline = tmp_path / "run" / "metrics.jsonl", time.monotonic() + 120
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    deadline = time.monotonic() + 120
     while not metrics.exists() or '"Environment/Aborted Episodes"' not in metrics.read_text():
         assert time.monotonic() < deadline and run.poll() is None, run.communicate(timeout=60)
         time.sleep(0.05)

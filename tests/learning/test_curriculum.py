@@ -54,11 +54,14 @@ def test_randomized_training_balances_poles_that_training_on_one_pole_does_not(t
     def reached(curriculum: str, seed: int) -> list[float]:
         return train_and_balance(CARTPOLE, curriculum, seed, str(tmp_path / f"{curriculum} {seed}"))
 
-    one, many = [], []
+    one = []
+    many = []
     for seed in SEEDS[CARTPOLE]:
         one.append(reached(NONE, seed))
         many.append(reached(ADR, seed))
-        by_one, by_many = np.mean(one, axis=0), np.mean(many, axis=0)  # nominal, then the corners
+        # nominal, then the corners
+        by_one = np.mean(one, axis=0)
+        by_many = np.mean(many, axis=0)
         gain = by_many[1:].mean() / by_one[1:].mean()
         print(f"seeds up to {seed}: {by_one.round(1)}, randomized {by_many.round(1)}, {gain:.2f} times")
         if not deep and by_many[0] >= 0.98 * by_one[0] and gain >= 1.4:

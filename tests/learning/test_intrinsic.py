@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (1, 2, 3, 4, 5)
-EPISODES, SEED = 50, 1000  # every policy is measured on the same episodes, so that their beginnings do not matter
+# every policy is measured on the same episodes, so that their beginnings do not matter
+EPISODES = 50
+SEED = 1000
 
 
 @attrs.frozen
@@ -40,7 +42,9 @@ def expert(trained: Any, tmp_path_factory: pytest.TempPathFactory) -> Expert:
     saved = trained("pendulum_sac.yaml", seed=1, episodes=100).saved()
     mean_return = saved.evaluate(EPISODES, SEED).behaviors["Pendulum"].mean_reward
     saved.evaluate(10, seed=2, record=path)
-    environment, generator, returns = gymnasium.make("Pendulum-v1"), np.random.default_rng(SEED), []
+    environment = gymnasium.make("Pendulum-v1")
+    generator = np.random.default_rng(SEED)
+    returns = []
     for episode in range(EPISODES):
         environment.reset(seed=SEED + episode)
         actions = generator.uniform(-2.0, 2.0, (200, 1)).astype(np.float32)

@@ -13,7 +13,9 @@ from rlcore import Run
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]
 
-EPISODES, SEED = 50, 1000  # every policy is measured on the same episodes, so that their beginnings do not matter
+# every policy is measured on the same episodes, so that their beginnings do not matter
+EPISODES = 50
+SEED = 1000
 
 
 @attrs.frozen

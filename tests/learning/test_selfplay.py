@@ -41,7 +41,8 @@ def strategy(policies: list[Any]) -> Any:
 
 def nash_conv(payoffs: Any, strategies: list[Any]) -> float:
     """The NashConv in the zero-sum game with the row player's ``payoffs`` [A, A']; one strategy may be that of both."""
-    row, column = strategies[0], strategies[-1]
+    row = strategies[0]
+    column = strategies[-1]
     return float((payoffs @ column).max() - (row @ payoffs).min())
 
 
@@ -91,7 +92,8 @@ def wins_against_random(seed: int, directory: Path, max_steps: int) -> list[floa
     Run(config).train()
     evaluated = SavedRun.open(directory / "tag", allow_local=True).evaluate(1000, deterministic=False)
     result = evaluated.opponents["random"]
-    won, teams = np.array(result.returns) > 0, np.array(result.teams)
+    won = np.array(result.returns) > 0
+    teams = np.array(result.teams)
     return [float(won[teams == team].mean()) for team in (0, 1)]
 
 

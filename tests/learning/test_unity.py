@@ -88,6 +88,7 @@ def test_a_file_of_mlagents_is_learnt_over_a_stop_and_a_kill(kind: str, tmp_path
         numbers = [line["stats"]["Environment/Lesson Number/wall_height"] for line in lines]
         assert numbers == sorted(numbers) and numbers[0] == 1 and numbers[-1] == 2  # 1 before the stop
     size = 1.5 if kind == "lessons" else 1.0
-    random, played = returns(task, None, size), returns(task, found.model, size)
+    random = returns(task, None, size)
+    played = returns(task, found.model, size)
     print(f"at random {random:.3f}, the model {played:.3f}")
     assert random < 0.15 and played >= task.needs

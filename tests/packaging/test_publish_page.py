@@ -114,7 +114,8 @@ def test_the_commands_of_the_page_publish_a_plugin_and_use_it_elsewhere(
 ) -> None:
     tools = make_venv("build", "hatchling", "editables", "pypiserver", "twine", below=tested)
     author, user = (with_commands(make_venv(below=layer)) for layer in (tools, tested))
-    shell, printed = Shell(author, tmp_path, port), {}
+    shell = Shell(author, tmp_path, port)
+    printed = {}
     for block in (block for block in blocks("yaml") if block.page == PAGE):
         (tmp_path / block.title).write_text(block.text)
     lines = [line for block in blocks("sh") if block.page == PAGE for line in block.text.splitlines()]

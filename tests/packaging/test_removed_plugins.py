@@ -74,7 +74,8 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     seen = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     for place in map(Path, dict.fromkeys([*site.getsitepackages(), *seen])):
         for path in place.iterdir() if place.is_dir() else ():
-            name, link = path.name.partition("-")[0].partition(".")[0], directory / path.name
+            name = path.name.partition("-")[0].partition(".")[0]
+            link = directory / path.name
             if path.suffix != ".pth" and not (name == CORE.module or name.startswith("rlcore_")) and not link.exists():
                 link.symlink_to(path)
     return directory

@@ -41,7 +41,8 @@ environment_parameters:
     sampler_type: uniform
     sampler_parameters: {min_value: 9.0, max_value: 10.5}
 """
-BROKEN, CLOSED = "OSError('no such port')", "EnvironmentEnded('the window was closed')"
+BROKEN = "OSError('no such port')"
+CLOSED = "EnvironmentEnded('the window was closed')"
 # Until step 45 both ranks have 2 agents that act, and then one rank: 602 steps are 257 of the environments, in which
 # PPO learns from two rollouts, the second of them of rank 0 alone. 320 steps end an epoch of SAC.
 CASES = {

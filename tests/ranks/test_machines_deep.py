@@ -91,7 +91,8 @@ def trained_here(where: Path, last: int, *arguments: str) -> Any:
 def test_a_machine_that_is_lost_and_replaced_costs_the_time_since_the_last_checkpoint(tmp_path: Path) -> None:
     whole = trained_here(tmp_path, 25600, *LONG)
     with machines(tmp_path) as two:
-        first, second = two.start(0, *LONG), two.start(1, *LONG)
+        first = two.start(0, *LONG)
+        second = two.start(1, *LONG)
         deadline = time.monotonic() + 240
         while not any(int(path.name) >= 2560 for path in two.checkpoints.glob("[0-9]*") if path.name.isdecimal()):
             assert time.monotonic() < deadline, two.logs()

@@ -61,7 +61,8 @@ def test_a_rank_that_is_killed_is_started_again_and_learns_what_ranks_of_torchru
 def test_ranks_end_with_the_command_and_resume_exactly_and_a_signal_that_can_be_caught_saves_a_checkpoint(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole = tmp_path / "whole"
+    stopped = tmp_path / "stopped"
     for place in (whole, stopped):
         prepare(place)
     rlcore(whole, *RANKS, "config.yaml")

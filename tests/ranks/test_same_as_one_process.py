@@ -23,7 +23,8 @@ EVERY = pytest.mark.parametrize("name", UPDATES)
     "name", [pytest.param(name, marks=DAILY if name in ("ppo", "sac") else ()) for name in UPDATES]
 )
 def test_parameters_after_ten_updates_are_those_of_one_process(trained: Path, name: str) -> None:
-    one, two = written(trained / "one", name, "one"), written(trained / "two", name, 0)
+    one = written(trained / "one", name, "one")
+    two = written(trained / "two", name, 0)
     assert one["weights Pendulum"].shape[0] == UPDATES[name]
     assert one["steps"].tolist() == two["steps"].tolist()
     moved = np.abs(one["weights Pendulum"][9] - one["weights Pendulum"][0]).max()
@@ -68,7 +69,8 @@ def test_rank_0_writes_one_directory_with_the_state_of_both(trained: Path, name:
 
 def test_ranks_exchange_nothing_in_most_steps_of_the_environments(trained: Path) -> None:
     in_updates, in_first_rollout, elsewhere = written(trained / "two", "ppo", 0)["exchanges"]
-    rollouts, steps_of_rollout = 10, 64
+    rollouts = 10
+    steps_of_rollout = 64
     # In its steps, the first rollout begins the statistics of `normalize`.
     assert in_first_rollout < steps_of_rollout * 11 / 10
     assert elsewhere < (rollouts - 1) * steps_of_rollout / 10

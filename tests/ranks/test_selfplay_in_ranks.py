@@ -51,7 +51,8 @@ default_settings:
   network_settings: {hidden_units: 16, num_layers: 1, normalize: true}
   self_play: {save_steps: 90, swap_steps: 40, team_change: 200, window: 2, opponents: uniform}
 """
-ONE, TWO = "behaviors: {Agent: {}}\n", "behaviors: {Chaser: {}, Runner: {}}\n"
+ONE = "behaviors: {Agent: {}}\n"
+TWO = "behaviors: {Chaser: {}, Runner: {}}\n"
 UNEVEN = "behaviors: {Chaser: {}, Runner: {max_steps: 500}}\n"
 MEMORY = "normalize: true, memory: {memory_size: 8, sequence_length: 8}}"
 SHORT = {"ppo": GAME + PPO + ONE, "sac": GAME + SAC + TWO}
@@ -72,7 +73,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def require_equal(where: Path, name: str) -> None:
     """Weights, opponents, games and ratings of both ranks are those of one process."""
-    one, ranks = written(where / "one", name, "one"), [written(where / "two", name, rank) for rank in (0, 1)]
+    one = written(where / "one", name, "one")
+    ranks = [written(where / "two", name, rank) for rank in (0, 1)]
     for key in one:
         if key.startswith("weights"):
             assert len(one[key]) >= 5

@@ -18,7 +18,8 @@ from rlcore_devkit.fixtures import CommandResult, RunRlcore, run_rlcore
 __all__ = ["run_rlcore"]
 
 RULES = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text(encoding="utf-8"))
-ONE, TWO = RULES["one"], RULES["two"]
+ONE = RULES["one"]
+TWO = RULES["two"]
 SELF_PLAY = "      save_steps: 40\n"
 File = Callable[..., Path]
 

@@ -88,7 +88,9 @@ def test_exploiters_play_whom_their_names_say_and_start_again(tmp_path: Path) ->
         if league.ready():
             tags |= league.update().keys()
     owners = {each: {player.rpartition("@")[0] for player in players} for each, players in met.items()}
-    main, weak, strong = name, f"{name}.main_exploiter_1", f"{name}.league_exploiter_1"
+    main = name
+    weak = f"{name}.main_exploiter_1"
+    strong = f"{name}.league_exploiter_1"
     assert owners == {
         "main": {main, weak, strong}, "main_exploiter_1": {main}, "league_exploiter_1": {main, weak, strong},
     }  # fmt: skip
@@ -137,7 +139,8 @@ def test_a_state_that_does_not_fit_one_exploiter_changes_no_trainer(tmp_path: Pa
             trainer.observe(actions, batch)
             if trainer.ready():
                 trainer.update()
-    before, state = league.state_dict(), other.state_dict()
+    before = league.state_dict()
+    state = other.state_dict()
     exploiters = state.pop("league")
     with pytest.raises(RunStateError, match="the checkpoint was saved without a league; remove the block"):
         league.load_state_dict(state)
@@ -153,13 +156,15 @@ def test_a_state_that_does_not_fit_one_exploiter_changes_no_trainer(tmp_path: Pa
 def test_results_of_a_leagues_policies_are_told_apart(tmp_path: Path) -> None:
     _, league, main, batch = made(tmp_path)
     league.begin(batch)
-    controller, weak = league.trainer.controller, f"{main}.main_exploiter_1"
+    controller = league.trainer.controller
+    weak = f"{main}.main_exploiter_1"
     ghost = controller.player(f"{main}@0")
     assert controller.elo.advantages.tolist() == [0.0, 0.0], "one for each team, by default"
     for behavior, value in ((main, 1.0), (weak, 0.0)):  # the main policy wins against its snapshot, the exploiter loses
         trainer = league.trainer if behavior == main else league.exploiters["main_exploiter_1"].trainer
         slots = np.arange(len(trainer.ghosts.place))
-        team, players = slots % 2, np.where(slots % 2, ghost, controller.player(behavior))
+        team = slots % 2
+        players = np.where(slots % 2, ghost, controller.player(behavior))
         no = np.zeros(len(slots), np.bool_)
         controller.report(behavior, AgentResults(slots, players, np.where(team, 0.5, value), no, no))
     controller.rate_games()

@@ -66,7 +66,8 @@ class Fields:
         made = {}
         for name, slots in self.slots.items():
             seen = np.zeros((len(slots), 1), np.float32)
-            none, own = np.zeros(len(slots), np.bool_), ended[slots]
+            none = np.zeros(len(slots), np.bool_)
+            own = ended[slots]
             of_them = reward[slots].astype(np.float32)
             made[name] = AgentBatch(
                 {"seen": seen}, np.zeros_like(of_them) if self.grouped else of_them, own, none,
@@ -114,7 +115,8 @@ class Match:
         """Who plays in each slot, by the number that a policy chooses."""
         players = [""] * len(self.fields.field)
         for name, slots in self.fields.slots.items():
-            pool, chosen = self.trainers[name].ghosts.pool.members, acted[name].discrete
+            pool = self.trainers[name].ghosts.pool.members
+            chosen = acted[name].discrete
             assert chosen is not None
             names = {each.policy.number: each.name for each in pool if each is not None}  # type: ignore[attr-defined]
             for slot, option in zip(slots, chosen[:, 0].tolist(), strict=True):
@@ -124,7 +126,8 @@ class Match:
     def _expect(self, field: int, winner: int, players: list[str]) -> None:
         own = [{players[slot] for slot in 4 * field + 2 * team + np.arange(2)} for team in (0, 1)]
         assert all(len(each) == 1 for each in own)  # the agents of a team are one player
-        first, second = own[0].pop(), own[1].pop()
+        first = own[0].pop()
+        second = own[1].pop()
         learns = [each in self.trainers for each in (first, second)]
         self.learned |= {(field, team) for team in (0, 1) if learns[team]}
         if any(learns):
@@ -133,7 +136,8 @@ class Match:
 
     def logged(self) -> Counter[Game]:
         self.controller.rate_games()
-        rows, names = self.controller.log.rows, self.controller.log.names
+        rows = self.controller.log.rows
+        names = self.controller.log.names
         found: Counter[Game] = Counter()
         for players, ranks, count in zip(rows["players"], rows["ranks"], rows["count"], strict=True):
             found[(names[players[0]], names[players[1]]), (int(ranks[0]), int(ranks[1]))] += int(count)
@@ -187,7 +191,8 @@ def test_a_run_that_is_resumed_rates_the_same_games() -> None:
     states = {name: trainer._self_play_state() for name, trainer in first.trainers.items()}
     for name, trainer in second.trainers.items():
         trainer._load(states[name])
-        inner, other = trainer.trainer, first.trainers[name].trainer
+        inner = trainer.trainer
+        other = first.trainers[name].trainer
         inner.open, inner.acted = list(other.open), other.acted.copy()  # type: ignore[attr-defined]
     second.fields.steps, second.fields.random = first.fields.steps.copy(), np.random.default_rng(5)
     first.fields.random, second.batches = np.random.default_rng(5), dict(first.batches)

@@ -37,7 +37,8 @@ def log_of(names, *matches):
 
 def test_no_batch_overshoots_the_rating_that_explains_it():
     """75% against a player of equal rating: 190.8 points at most, approached from below, whatever the batch."""
-    exact, before = 400 * np.log10(3), 0.0
+    exact = 400 * np.log10(3)
+    before = 0.0
     for size in (4, 40, 400, 4000, 40_000):
         elo = table([1200.0, 1200.0])
         elo.update(np.array([[0, 1]] * size), np.array([[0, 1], [0, 1], [0, 1], [1, 0]] * (size // 4)))
@@ -64,8 +65,10 @@ def test_ratings_and_the_advantages_of_each_side_keep_their_sums(teams, sides):
 
 @pytest.mark.parametrize("teams", [3, 4])
 def test_a_match_of_many_teams_is_a_game_of_each_pair_with_a_share_of_k(teams):
-    start, ranks = [1200.0, 1300.0, 1250.0, 1100.0][:teams], [1, 0, 1, 2][:teams]
-    elo, expected = table(start), list(start)
+    start = [1200.0, 1300.0, 1250.0, 1100.0][:teams]
+    ranks = [1, 0, 1, 2][:teams]
+    elo = table(start)
+    expected = list(start)
     elo.update(np.arange(teams)[None], np.array([ranks]))
     for one, other in itertools.combinations(range(teams), 2):
         result = (1 + np.sign(ranks[other] - ranks[one])) / 2
@@ -80,10 +83,13 @@ def test_a_match_of_many_teams_is_a_game_of_each_pair_with_a_share_of_k(teams):
 
 def test_one_match_moves_ratings_and_advantages_by_the_formula():
     """K = 16 and a quarter of it; the second match of the same seats expects what the first one taught."""
-    elo, rating, advantage = table([1200.0, 1200.0], sides=(0, 0)), 1200.0, 0.0
+    elo = table([1200.0, 1200.0], sides=(0, 0))
+    rating = 1200.0
+    advantage = 0.0
     for _ in range(3):
         surprise = 1 - 1 / (1 + 10 ** (-(2 * (rating - 1200.0) + 2 * advantage) / 400))
-        rating, advantage = rating + 16 * surprise, advantage + 4 * surprise
+        rating = rating + 16 * surprise
+        advantage = advantage + 4 * surprise
         elo.update(np.array([[0, 1]]), np.array([[0, 1]]))
         assert ratings_of(elo) == pytest.approx([rating, 2400 - rating])
         assert elo.advantages == pytest.approx([advantage, -advantage])
@@ -94,7 +100,8 @@ def test_one_match_moves_ratings_and_advantages_by_the_formula():
 
 def test_the_fit_is_that_of_hunters_algorithm():
     """Hunter (2004), eq. 3, on the games and the drawn games of the prior; each pair plays both teams equally often."""
-    log, results = log_of("abc"), np.array([[0, 30, 14], [10, 0, 8], [2, 24, 0]])
+    log = log_of("abc")
+    results = np.array([[0, 30, 14], [10, 0, 8], [2, 24, 0]])
     for one, other in itertools.permutations(range(3), 2):
         half = np.full(results[one, other] // 2, 1)[:, None]
         log.add(1, half * [one, other], half * [0, 1])
@@ -102,7 +109,9 @@ def test_the_fit_is_that_of_hunters_algorithm():
     games = results + results.T
     share = 1 / games.sum(1)
     drawn = games * (share[:, None] + share) / 2
-    wins, games, strengths = (results + drawn / 2).sum(1), games + drawn, np.ones(3)
+    wins = (results + drawn / 2).sum(1)
+    games = games + drawn
+    strengths = np.ones(3)
     for _ in range(5000):
         strengths = wins / (games / (strengths[:, None] + strengths)).sum(1)
     expected = 400 * np.log10(strengths / strengths[1]) + 500
@@ -123,7 +132,8 @@ def test_unbeaten_players_stay_finite_and_unconnected_ones_have_no_rating():
 def test_weng_lin_is_openskill_in_the_order_of_the_log():
     from openskill.models import PlackettLuce
 
-    log, model = MatchLog(3), PlackettLuce()
+    log = MatchLog(3)
+    model = PlackettLuce()
     ratings = [[model.rating()] for _ in range(4)]
     for index in range(4):
         log.player(str(index))

@@ -33,7 +33,8 @@ def save_run(path: Path, step: int, log: MatchLog, elo: EloTable, changes: Mappi
 
 
 def rps() -> tuple[MatchLog, EloTable]:
-    log, elo = MatchLog(2), EloTable(initial=1500.0)
+    log = MatchLog(2)
+    elo = EloTable(initial=1500.0)
     for name in ("rock", "scissors", "paper"):
         log.player(name)
         elo.add()

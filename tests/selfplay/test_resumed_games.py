@@ -52,7 +52,8 @@ FREE_PLACE = Rules(envs=2, fixed=("rock",), seed=0, settings={"window": 1, "play
 def test_a_play_continued_from_a_checkpoint_equals_the_play_never_stopped(
     made: Rules, before: int, after: int, stops: int | None, cuts: bool
 ) -> None:
-    whole, play = Play(made), Play(made)
+    whole = Play(made)
+    play = Play(made)
     for each in (whole, play):
         each.begin()
         for step in range(before):
@@ -75,7 +76,8 @@ def test_a_team_that_never_acts_does_not_learn_until_it_acts(
 ) -> None:
     monkeypatch.setattr(IdleGroups, "window", 40)
     made = Rules("asleep", envs=4, behaviors=behaviors, settings={"team_change": 60, "swap_steps": 10})
-    whole, play = Play(made), Play(made)
+    whole = Play(made)
+    play = Play(made)
     names = {team: name for name, teams in behaviors.items() for team in teams}
 
     def learned() -> int:

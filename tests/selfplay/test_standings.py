@@ -23,7 +23,8 @@ def cycle_log(*results, pairs=CYCLE):
 
 
 def test_strength_that_adds_up_has_no_cycle_and_the_best_player_alone_in_the_mixture():
-    log, strengths = MatchLog(2), {"a": 1000.0, "b": 1100.0, "c": 1200.0, "d": 1300.0}
+    log = MatchLog(2)
+    strengths = {"a": 1000.0, "b": 1100.0, "c": 1200.0, "d": 1300.0}
     for one, other in itertools.combinations(strengths, 2):
         wins = round(600 * chance(strengths[one], strengths[other]))
         play(log, one, other, wins, 600 - wins)
@@ -49,7 +50,8 @@ def test_the_first_move_makes_no_cycle(second, first_wins, share):
     for name in "abc":
         log.player(name)
     for one, other in ((0, 1), (1, 2), (2, 0)):
-        players, ranks = rows(*[(one, other)] * 1000), rows(*[(0, 1)] * 700, *[(1, 0)] * 300)
+        players = rows(*[(one, other)] * 1000)
+        ranks = rows(*[(0, 1)] * 700, *[(1, 0)] * 300)
         players[::second], ranks[::second] = players[::second, ::-1], ranks[::second, ::-1]
         log.add(1, players, ranks)
     standings = Standings.of(log)

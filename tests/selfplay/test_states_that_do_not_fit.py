@@ -61,8 +61,10 @@ def with_entry(state: Mapping[str, Any], path: str, value: Any = DELETED) -> dic
 
 @pytest.mark.parametrize("case", UNFIT)
 def test_a_state_of_another_run_raises_one_clear_error_and_changes_nothing(case: str) -> None:
-    state, play = played(60, RULES).state()["Agent"], played(47, other_rules(UNFIT[case].get("rules", {})))
-    message, change = UNFIT[case]["message"], UNFIT[case].get("change")
+    state = played(60, RULES).state()["Agent"]
+    play = played(47, other_rules(UNFIT[case].get("rules", {})))
+    message = UNFIT[case]["message"]
+    change = UNFIT[case].get("change")
     before = play.state()
     with pytest.raises(RunStateError, match=message) as caught:
         play.trainers["Agent"].load_state_dict(with_entry(state, **change) if change else state)
@@ -81,7 +83,8 @@ def arrays(state: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tup
 
 
 def test_every_array_is_refused_with_another_shape_or_type_and_nothing_changes() -> None:
-    state, play = played(60, RULES).state()["Agent"], played(47, RULES)
+    state = played(60, RULES).state()["Agent"]
+    play = played(47, RULES)
     before = play.state()
     found = list(arrays({key: state[key] for key in ("self_play", "self_play_log")}))
     assert len(found) > 30

@@ -118,7 +118,8 @@ def test_games_against_oneself_are_no_results() -> None:
 def test_a_snapshot_begins_with_the_rating_after_all_games_and_later_games_count_more() -> None:
     trainer, world = made()
     trainer.begin(world.begin())
-    controller, both = trainer.controller, np.arange(2)
+    controller = trainer.controller
+    both = np.arange(2)
     learner, ghost = players = [controller.player("Agent"), controller.player("Agent@0")]
     for number, value in enumerate((1.0, -1.0, -1.0)):
         controller.report("Agent", AgentResults(both, np.array(players), np.array([value, -value]), both > 1, both > 1))

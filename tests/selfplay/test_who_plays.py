@@ -187,7 +187,9 @@ class Counting(Numbered):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ghosts_remember_an_episode_and_no_more(kind: str) -> None:
-    world, acted, ghosts = World(kind, 20, (1, 1), seed=7), Counter[tuple[int, int]](), 0
+    world = World(kind, 20, (1, 1), seed=7)
+    acted = Counter[tuple[int, int]]()
+    ghosts = 0
     trainer = made(world, {"rock": Counting(0)}, play_against_latest_model_ratio=0.0, window=1, save_steps=10**6)
     for slot, episode, _, _, action, *_ in play(world, trainer, 90):
         acted[slot, episode] += 1
@@ -236,9 +238,11 @@ def test_what_is_due_where_the_trainer_learns_takes_the_policy_after_its_update(
 @pytest.mark.parametrize(("sitting", "expected"), [([0, 3], [0, 3]), ([1, 2], [1]), ([3], [3]), ([2], None)])
 def test_a_seat_gets_the_reward_and_the_final_mask_of_who_sat_there(sitting: list[int], expected: Any) -> None:
     """Two environments of two teams; agent k may choose option k alone where its episode ends."""
-    env, team = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    env = np.array([0, 0, 1, 1])
+    team = np.array([0, 1, 0, 1])
     seats = Seats(BehaviorSpec("Agent", (), discrete=(4,), env_index=env, team=team), for_all=False)
-    over, masks = np.array([True, True, False, True]), np.eye(4, dtype=np.bool_)
+    over = np.array([True, True, False, True])
+    masks = np.eye(4, dtype=np.bool_)
     batch = AgentBatch(
         {}, np.ones(4, np.float32), over, np.zeros(4, np.bool_), final_observations={}, final_action_mask=masks[over]
     )

@@ -46,7 +46,8 @@ class Crowd:
         told = self.numbers[rows]
         self.numbers[rows] = np.arange(self.begun, self.begun + rows.size)
         self.begun += rows.size
-        returns, settled = self.success[rows].astype(float), int(self.numbers.min())
+        returns = self.success[rows].astype(float)
+        settled = int(self.numbers.min())
         ended = ended_episodes(rows, returns, told, settled, self.draw_id[rows], behavior=self.behavior)
         self.curriculum.episodes_ended(ended)
         self.episodes[rows] += 1

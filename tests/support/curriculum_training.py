@@ -10,9 +10,14 @@ from small_runs import data
 
 from rlcore import Run, SavedRun, config_from_mapping, load_plugins
 
-LOCK, DIALS, CARTPOLE = "combination lock", "dials", "CartPole"
-NONE, LESSONS, ADR = "no curriculum", "lessons", "adr"
-PROGRESS, LEVELS = "learning progress", "prioritized levels"
+LOCK = "combination lock"
+DIALS = "dials"
+CARTPOLE = "CartPole"
+NONE = "no curriculum"
+LESSONS = "lessons"
+ADR = "adr"
+PROGRESS = "learning progress"
+LEVELS = "prioritized levels"
 NOMINAL = (0.5, 9.8)  # CartPole's length and gravity
 CORNERS = tuple(product((0.125, 1.0), (4.9, 19.6)))  # a quarter and twice the length, half and twice the gravity
 

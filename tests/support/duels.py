@@ -111,7 +111,8 @@ class Duel:
     def _batches(
         self, reward: NDArray[Any], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_], final: NDArray[Any]
     ) -> dict[str, AgentBatch]:
-        seen, found = self._observe(), {}
+        seen = self._observe()
+        found = {}
         for name, own in zip(self.behaviors, self.own, strict=True):
             rows = (terminated | truncated)[:, own].ravel()
             found[name] = AgentBatch(

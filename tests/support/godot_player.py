@@ -79,7 +79,8 @@ class Game:
         for agent, action in enumerate(actions):
             self.steps[agent] += 1
             numbers = [each for part in action.values() for each in (part if isinstance(part, list) else [part])]
-            over, cut = self.steps[agent] >= 3 + agent, self.episodes[agent] % 2 == 1
+            over = self.steps[agent] >= 3 + agent
+            cut = self.episodes[agent] % 2 == 1
             info: Message = {}
             if over:
                 info = {"terminal_observation": self.seen(agent), "TimeLimit.truncated": cut, "score": 10.0 * agent}
@@ -259,7 +260,8 @@ def main() -> None:
     if fault == "start_silent":
         time.sleep(600)
     connection = socket.create_connection(("127.0.0.1", int(arguments["port"])))
-    game, decisions = Game(arguments), 0
+    game = Game(arguments)
+    decisions = 0
     while True:
         message = _received(connection)
         kind = message["type"]

@@ -66,7 +66,8 @@ def play(file: Path, game: Sequence[str], world: str, directory: Path, episodes:
 
     ``game`` is the command of the test project, without its arguments.
     """
-    network, record = directory / "network.json", directory / "record.json"
+    network = directory / "network.json"
+    record = directory / "record.json"
     network.write_text(json.dumps(graph_of(file)))
     words = {"world": world, "network": network, "record": record, "episodes": episodes, "env_seed": 3}
     command = [*game, "--headless", "--fixed-fps", "60"]

@@ -48,7 +48,8 @@ class Mates(pettingzoo.ParallelEnv[str, Any, Any]):
 
     metadata = {"name": "mates_v0"}
     possible_agents = ("mate_0", "mate_1")
-    box, actions = spaces.Box(-1.0, 1.0, (1,), np.float32), spaces.Discrete(2)
+    box = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    actions = spaces.Discrete(2)
 
     def observation_space(self, agent: str) -> Any:
         return self.box
@@ -63,8 +64,10 @@ class Mates(pettingzoo.ParallelEnv[str, Any, Any]):
 
     def step(self, actions: dict[str, Any]) -> tuple[Any, ...]:
         self.time += 1
-        over, reward = self.time == LENGTH, 3.0 * float(self.bits[0] == self.bits[1])
-        seen, agents = self._observe(), self.agents
+        over = self.time == LENGTH
+        reward = 3.0 * float(self.bits[0] == self.bits[1])
+        seen = self._observe()
+        agents = self.agents
         self.agents = [] if over else agents
         flags = dict.fromkeys(agents, over)
         return seen, dict.fromkeys(agents, reward), dict.fromkeys(agents, False), flags, {name: {} for name in agents}

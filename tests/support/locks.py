@@ -59,7 +59,8 @@ class CombinationLock(Lock):
     Parameter ``start``, 1 to 12: how far from the end an episode begins; 12 is the whole lock.
     """
 
-    length, hasty = 12, True
+    length = 12
+    hasty = True
 
     def __init__(self, name: str, num_envs: int) -> None:
         super().__init__(name, num_envs, {"start": 12.0}, discrete=(4,))
@@ -83,7 +84,8 @@ class DialLock(Lock):
     SAC's objective pays for entropy, so that an episode which goes on is a reward, and gives right actions away.
     """
 
-    length, hasty = 3, False
+    length = 3
+    hasty = False
 
     def __init__(self, name: str, num_envs: int) -> None:
         bounds = {"low": -np.ones(1, np.float32), "high": np.ones(1, np.float32)}

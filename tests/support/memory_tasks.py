@@ -61,7 +61,8 @@ class HiddenVelocities(gymnasium.ObservationWrapper[Any, Any, Any]):
 
     def __init__(self) -> None:
         super().__init__(gymnasium.make("CartPole-v1"))
-        low, high = self.env.observation_space.low, self.env.observation_space.high
+        low = self.env.observation_space.low
+        high = self.env.observation_space.high
         self.observation_space = spaces.Box(low[::2], high[::2], dtype=np.float32)
 
     def observation(self, observation: Any) -> Any:

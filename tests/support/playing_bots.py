@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from rlcore_ghost.selfplay.elo import EloTable
 from rlcore_ghost.selfplay.match_log import MatchLog
 
-WINS, DRAWS, LOSSES = (0, 1), (0, 0), (1, 0)
+WINS = (0, 1)
+DRAWS = (0, 0)
+LOSSES = (1, 0)
 
 
 def chance(one: Any, other: Any) -> Any:
@@ -37,7 +39,9 @@ def self_play(gains: Sequence[float], games: int = 200, window: int = 10, seed: 
 
     ``gains`` are the rating points that the learner is above the snapshot while it plays.
     """
-    rng, log, elo = np.random.default_rng(seed), MatchLog(2), EloTable()
+    rng = np.random.default_rng(seed)
+    log = MatchLog(2)
+    elo = EloTable()
     log.player("Player")
     elo.add()
     pool: list[tuple[int, float]] = []

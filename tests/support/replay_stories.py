@@ -119,7 +119,8 @@ class Plain:
         for slot in range(len(self.row)):
             if batch.aborted is not None and batch.aborted[slot]:
                 self.cut(slot)
-            current, action = self.current[slot], self.action[slot]
+            current = self.current[slot]
+            action = self.action[slot]
             ended = bool(batch.terminated[slot] or batch.truncated[slot])
             self.action[slot] = (
                 action if batch.transition_closed is not None and not batch.transition_closed[slot] else None
@@ -193,7 +194,8 @@ class Story:
         return {"where": where, "seen": pixels}
 
     def batch(self, first: bool) -> AgentBatch:
-        history, random = self.history, self.random
+        history = self.history
+        random = self.random
         slots = history.slots
         needs = random.random(slots) >= history.idle if history.idle and random.random() < 0.8 else None
         over = (random.random(slots) < history.end) & (not first)

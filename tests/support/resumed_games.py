@@ -71,7 +71,8 @@ class Learner(Recorder):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         held = saved_array(state, "open", np.float64, (len(self.open), 2))
-        steps, updates = saved_count(state, "steps"), saved_array(state["model"], "updates", np.int64, (1,))
+        steps = saved_count(state, "steps")
+        updates = saved_array(state["model"], "updates", np.int64, (1,))
         fill(self.acted, state, "acted")
         self.open = [None if action < 0 else (seen, int(action)) for seen, action in held.tolist()]
         self.steps, self.updates = steps, int(updates[0])
@@ -172,7 +173,8 @@ class Play:
         for name, trainer in other.trainers.items():
             trainer.load_state_dict(saved[name])
         assert self.batch is not None
-        slots, batch = len(self.batch.reward), self.batch
+        slots = len(self.batch.reward)
+        batch = self.batch
         none = np.zeros(slots, np.bool_)
         other.batch = AgentBatch(
             {name: array.copy() for name, array in batch.observations.items()}, np.zeros(slots, np.float32), none, none,

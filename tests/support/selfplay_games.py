@@ -92,7 +92,9 @@ class Game:
         return self._batches(np.zeros(seen.shape[:2]), np.zeros(self.num_envs, np.bool_), seen)
 
     def _batches(self, reward: Array, over: Array, final: Array) -> dict[str, AgentBatch]:
-        seen, turns, made = self.observe(), self.turns(), {}
+        seen = self.observe()
+        turns = self.turns()
+        made = {}
         for name, own in self.own.items():
             ended = np.repeat(over, len(own))
 
@@ -177,7 +179,8 @@ class TicTacToe(Game):
         self.board[envs], self.moves[envs] = 0, 0
 
     def advance(self, chosen: NDArray[np.int64]) -> tuple[Array, Array]:
-        envs, mover = np.arange(self.num_envs), self.moves % 2
+        envs = np.arange(self.num_envs)
+        mover = self.moves % 2
         mark = 1 - 2 * mover
         self.board[envs, chosen[envs, mover]] = mark
         self.moves += 1

@@ -17,7 +17,8 @@ import attrs
 from rlcore import find_checkpoints, read_checkpoint
 
 PLUGIN = Path(__file__).parents[2] / "plugins/study/tests/sweep/target_plugin.py"
-RATE, NOISE = "behaviors.Agent.hyperparameters.rate", "behaviors.Agent.hyperparameters.noise"
+RATE = "behaviors.Agent.hyperparameters.rate"
+NOISE = "behaviors.Agent.hyperparameters.noise"
 SPACE: Mapping[str, Any] = {RATE: {"low": 0.05, "high": 2.0, "log": True}, NOISE: {"low": 0.0, "high": 0.1}}
 
 

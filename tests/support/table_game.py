@@ -184,7 +184,8 @@ class Table:
                 terminated[:, self.dies] = died | (over & (steps == 1))
             acts = self.acts(name)
             closed = acts | terminated
-            own_part, shared_part = own[name] * closed, result[name] * terminated
+            own_part = own[name] * closed
+            shared_part = result[name] * terminated
             if not self.shared:
                 own_part = own_part + shared_part
             seen = np.repeat(self.steps.astype(np.float32), len(teams))[:, None]

@@ -12,7 +12,8 @@ from torch import Tensor
 from rlcore import BehaviorSpec, EpisodeSeeds, ObservationSpec
 from rlcore_torch import AsNumpy, TensorActions, TensorBatch, environment_keys, fold_in, uniforms
 
-GOAL, MOST_MOVES = 7, 9
+GOAL = 7
+MOST_MOVES = 9
 
 
 class ThroughNumpy(AsNumpy):

@@ -95,7 +95,8 @@ def open_addresses() -> int:
 
 def of_self_play(trainer) -> str:
     """The self-play that all ranks agree on after an update: opponents of all environments, ratings, who learns."""
-    state, controller = trainer.state_dict()["self_play"], trainer.controller
+    state = trainer.state_dict()["self_play"]
+    controller = trainer.controller
     members = {place: member["name"] for place, member in state["snapshots"].items()}
     opponents = [[members.get(str(place), place) for place in places] for places in state["assigned"].tolist()]
     return json.dumps({

@@ -159,7 +159,8 @@ class DrawnWorld(World):
 
     def _open(self, first: Place) -> bool:
         """Whether agents of a party may come now; ``first`` is its first place."""
-        options, behavior = self.options, first.behavior
+        options = self.options
+        behavior = first.behavior
         if options.few and first.index >= options.few and self.messages < options.few_until:
             return False
         return options.later.get(behavior, 0) <= self.messages <= options.until.get(behavior, self.messages)

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-VARINT, BYTES, FLOAT = 0, 2, 5
+VARINT = 0
+BYTES = 2
+FLOAT = 5
 BRAIN_START = 33
 
 

@@ -47,7 +47,9 @@ def play(session: Session, player: str, zeros: int, port: int) -> dict[str, Any]
     from mlagents_envs.side_channel.stats_side_channel import StatsSideChannel
 
     mlagents_envs.__version__ = session.announced
-    engine, parameters, statistics = EngineConfigurationChannel(), EnvironmentParametersChannel(), StatsSideChannel()
+    engine = EngineConfigurationChannel()
+    parameters = EnvironmentParametersChannel()
+    statistics = StatsSideChannel()
     environment = UnityEnvironment(
         player, base_port=port, seed=session.seed, no_graphics=True, num_areas=session.num_areas,
         side_channels=[engine, parameters, statistics],

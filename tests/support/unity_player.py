@@ -192,7 +192,8 @@ class Player:
             arguments=sys.argv[1:],
         )
         self.package.check_python(given.package_version)
-        o, areas = self.options, max(1, given.num_areas)
+        o = self.options
+        areas = max(1, given.num_areas)
         self.world = make_world(o.world, given.seed & 0xFFFFFFFF, o.agents, o.behavior, o.size, areas)
 
     def _send(self, message: Any, first: bool = False) -> Any:
@@ -303,7 +304,8 @@ class Player:
         if unknown := set(given) - set(self.described):
             raise Refused(f"there are actions for {sorted(unknown)}")
         for name, reports in self.waiting.items():
-            behavior, values = self.world.behaviors[name], given[name].value if name in given else []
+            behavior = self.world.behaviors[name]
+            values = given[name].value if name in given else []
             if len(values) != len(reports):
                 raise Refused(f"{name} has {len(reports)} agents that wait, and {len(values)} actions")
             found[name] = {
@@ -313,7 +315,8 @@ class Player:
         return found
 
     def _action(self, value: Any, behavior: Behavior, report: Report) -> Action:
-        continuous, discrete = tuple(value.continuous_actions), tuple(value.discrete_actions)
+        continuous = tuple(value.continuous_actions)
+        discrete = tuple(value.discrete_actions)
         if not self.package.hybrid:
             numbers = tuple(value.vector_actions_deprecated)
             continuous, discrete = ((), tuple(map(int, numbers))) if behavior.branches else (numbers, ())
@@ -335,7 +338,8 @@ class Player:
                 value: Any = reader.read_float32() if ENGINE[kind] == "time_scale" else reader.read_int32()
                 heard.setdefault("engine", {})[ENGINE[kind]] = [value, reader.read_int32()] if kind == 0 else value
             elif channel == ENVIRONMENT_PARAMETERS:
-                key, kind = reader.read_string(), reader.read_int32()
+                key = reader.read_string()
+                kind = reader.read_int32()
                 if kind == 0:
                     self.world.parameters.set(key, "value", reader.read_float32())
                 else:
@@ -348,7 +352,8 @@ class Player:
         return heard
 
     def _hear_sampler(self, key: str, reader: Reader) -> None:
-        seed, sampler = reader.read_int32(), reader.read_int32()
+        seed = reader.read_int32()
+        sampler = reader.read_int32()
         if SAMPLERS[sampler] == "multirange":
             self.world.parameters.set(key, "multirange", seed, reader.read_float32_list())
         else:

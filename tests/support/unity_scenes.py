@@ -128,7 +128,8 @@ class SceneWorld(World):
         roles = list(self.roles.items())
         if len(roles) > 1 and not any(role.grouped for _, role in roles):
             roles = [roles[number % len(roles)]]
-        members, numbers = [], dict[int, int]()
+        members = []
+        numbers = dict[int, int]()
         for key, role in roles:
             for team in role.teams:
                 group = numbers.setdefault(team, next(groups)) if role.grouped else 0
@@ -258,7 +259,8 @@ class SceneWorld(World):
             member.mask = self.generator.random(sum(behavior.branches)) < 0.5
             member.mask[:2] = False  # the two options that goals want
         sees = tuple(self._look(sensor, member) for sensor in behavior.sensors)
-        reward, shared = member.reward, member.shared
+        reward = member.reward
+        shared = member.shared
         member.reward = member.shared = 0.0
         group = member.group if member.registered else 0
         return Report(member.behavior, member.agent, sees, reward, done, cut, member.mask, group, shared)

@@ -86,7 +86,8 @@ def play_here(session: Session, player: Path, directory: Path) -> Played:
     config = config_from_mapping({"environment": block, "behaviors": blocks}, plugins)
     run = RunContext(config, plugins, directory, session.seed, 1)
     environment = plugins.create(plugins.record(EnvironmentSpec, "unity"), settings=config.environment, run=run)
-    messages, groups = [], []
+    messages = []
+    groups = []
     try:
         environment.set_parameters(arrays(session.parameters.get(0, {})))
         batches = environment.reset(EpisodeSeeds(session.seed), np.zeros(1, np.int64))
@@ -248,7 +249,8 @@ def journal(path: Path) -> list[dict[str, Any]]:
 def first_difference(here: Played, there: Played) -> str:
     """Say where two sessions differ first; nothing if they do not."""
     for what in ("specs", "messages", "groups", "statistics"):
-        ours, theirs = getattr(here, what), getattr(there, what)
+        ours = getattr(here, what)
+        theirs = getattr(there, what)
         if ours == theirs:
             continue
         if what in ("specs", "statistics"):

@@ -101,7 +101,8 @@ class CountedEnvironment:
 
     def _count(self, batches: Mapping[str, AgentBatch]) -> Mapping[str, AgentBatch]:
         for name, batch in batches.items():
-            count, returns = self.rounds[-1].setdefault(name, Count()), self._returns[name]
+            count = self.rounds[-1].setdefault(name, Count())
+            returns = self._returns[name]
             assert batch.aborted is None
             acts = np.ones(len(returns), np.bool_) if batch.needs_action is None else batch.needs_action
             count.decisions += int(acts.sum())

@@ -114,7 +114,8 @@ class Session:
         deadline = time.monotonic() + PATIENCE
         for line in self.process.stdout:
             self.text += line
-            step, value = STEP.search(line), re.search(rf" {self.task.measure}: (-?\d+\.\d+)", line)
+            step = STEP.search(line)
+            value = re.search(rf" {self.task.measure}: (-?\d+\.\d+)", line)
             if step and value and line.startswith(f"{self.task.behavior}."):
                 self.summaries.append((int(step[1]), float(value[1])))
                 if enough(*self.summaries[-1]):
@@ -219,7 +220,9 @@ def returns(task: Task, model: Path | None, size: float = 1.0, episodes: int = 5
     name = next(name for name in behaviors if name.partition("?")[0] == task.behavior)
     drawn = at_random(seed, behaviors)
     decides = dict.fromkeys(behaviors, drawn) | ({name: by_model(model, behaviors, name)} if model else {})
-    grouped, open_, ended = task.measure == "Mean Group Reward", dict[int, float](), list[float]()
+    grouped = task.measure == "Mean Group Reward"
+    open_ = dict[int, float]()
+    ended = list[float]()
     reports = world.reset()
     while len(ended) < episodes:
         actions: dict[int, Action] = {}
@@ -249,7 +252,8 @@ def main() -> None:
             where = given.out / task.behavior
             where.mkdir(parents=True)
             found = train(where, (given.configs / task.file).resolve(), task)
-            random, played = returns(task, None), returns(task, found.model)
+            random = returns(task, None)
+            played = returns(task, found.model)
             print(
                 f"{task.file} ({task.world}): stopped at {found.stopped}, killed after {found.killed}, resumed at "
                 f"{found.resumed} ({task.measure} {found.before} and {found.after}); {found.steps} steps in "

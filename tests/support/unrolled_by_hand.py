@@ -15,7 +15,8 @@ def features_by_hand(body: Body, reader: BatchReader, sequences: SequenceRows, t
 
     From the row where the burn-in begins, with what was stored there, without a gradient as far as the sequence starts.
     """
-    buffer, found = reader.buffer, []
+    buffer = reader.buffer
+    found = []
     size = body.recurrent.memory_size  # type: ignore[union-attr]
     for sequence, target in zip(sequences.sequence, targets, strict=True):
         lead = int(sequences.leads[sequence])

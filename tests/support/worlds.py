@@ -22,7 +22,8 @@ def spec(*observations: ObservationSpec, low: Any = (), high: Any = (), discrete
     return BehaviorSpec("Agent", observations, len(bounds[0]), discrete, *bounds)
 
 
-ONE, INFINITE = ([-1.0], [1.0]), ([-np.inf], [np.inf])
+ONE = ([-1.0], [1.0])
+INFINITE = ([-np.inf], [np.inf])
 SPECS: dict[str, BehaviorSpec] = {
     "vector": spec(VECTOR, low=ONE[0], high=ONE[1]),
     "several vectors": spec(VECTOR, ObservationSpec("wind", (2, 2), np.float32), low=ONE[0], high=ONE[1]),

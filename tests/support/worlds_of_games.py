@@ -80,7 +80,9 @@ class World:
         return batch
 
     def step(self) -> AgentBatch:
-        envs, slots, random = len(self.game), len(self.env), self.random
+        envs = len(self.game)
+        slots = len(self.env)
+        random = self.random
         aborted = np.zeros(slots, np.bool_)
         if self.aborts:
             aborted = (random.random(envs) < 0.05)[self.env]
@@ -179,7 +181,8 @@ def ghost_trainers(
 
     ``parts`` may have the class of the inner ``trainer``, a ``sampler`` and a ``seed``.
     """
-    spec, made = world.spec, {}
+    spec = world.spec
+    made = {}
     agents = np.bincount(spec.env_index, minlength=len(world.game))
     controller = Controller(np.unique(world.team).tolist(), agents, block.initial_elo, block.elo_k)
     sampler = parts.get("sampler", UniformSampler(NoParameters()))

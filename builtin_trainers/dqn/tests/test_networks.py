@@ -53,7 +53,9 @@ def written_out(layer: NoisyLinear, x: Tensor, noise: Tensor) -> Tensor:
 
 
 def test_a_noisy_layer_is_that_of_the_paper() -> None:
-    layer, x, noise = NoisyLinear(3, 2, std=0.5), torch.randn(7, 3), torch.randn(5)
+    layer = NoisyLinear(3, 2, std=0.5)
+    x = torch.randn(7, 3)
+    noise = torch.randn(5)
     assert layer.weight_sigma.detach().unique().item() == pytest.approx(0.5 / 3**0.5)
     assert layer.weight.abs().max() <= 1 / 3**0.5 and layer.bias.abs().max() <= 1 / 3**0.5
     with torch.no_grad():
@@ -67,7 +69,8 @@ def test_a_noisy_layer_is_that_of_the_paper() -> None:
 def test_the_noise_of_a_layer_has_the_deviation_of_its_parameters() -> None:
     """The variance of f(e) is E|e|, the square root of 2 / pi; weights have products of two of them."""
     draws = 100_000
-    layer, x = NoisyLinear(3, 2, std=0.5), torch.tensor([1.0, -2.0, 0.5])
+    layer = NoisyLinear(3, 2, std=0.5)
+    x = torch.tensor([1.0, -2.0, 0.5])
     noise = torch.from_numpy(np.random.default_rng(1).standard_normal((draws, 5)).astype(np.float32))
     with torch.no_grad():
         layer.weight_sigma.uniform_(0.1, 1, generator=torch.Generator().manual_seed(1))

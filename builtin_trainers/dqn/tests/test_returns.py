@@ -17,7 +17,8 @@ from rlcore_dqn.trainer import DQNTrainer, categorical_losses, project, quantile
 
 Array = NDArray[np.float64]
 
-V_MIN, V_MAX = -1.0, 2.0
+V_MIN = -1.0
+V_MAX = 2.0
 
 
 def projected(probabilities: Array, reward: float, discount: float) -> Array:
@@ -28,7 +29,8 @@ def projected(probabilities: Array, reward: float, discount: float) -> Array:
     for k, probability in enumerate(probabilities):
         moved = min(max(reward + discount * (V_MIN + k * width), V_MIN), V_MAX)
         place = (moved - V_MIN) / width
-        lower, upper = math.floor(place + 1e-9), math.ceil(place - 1e-9)
+        lower = math.floor(place + 1e-9)
+        upper = math.ceil(place - 1e-9)
         if lower == upper:
             mass[lower] += probability
         else:

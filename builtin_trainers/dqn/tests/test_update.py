@@ -20,7 +20,8 @@ from rlcore_dqn.trainer import DQNTrainer, joint_error
 MakeTrainer = Callable[..., DQNTrainer]
 Array = NDArray[Any]
 
-SLOTS, GAMMA = 3, 0.9
+SLOTS = 3
+GAMMA = 0.9
 
 
 @attrs.frozen
@@ -94,7 +95,8 @@ def targets(
     trainer: DQNTrainer, environment: WrittenDown, place: tuple[int, int], n_steps: int, double: bool
 ) -> tuple[float, int]:
     """Reward + discount * value of the best allowed options, step by step, and the steps that were summed."""
-    total, steps = 0.0, 0
+    total = 0.0
+    steps = 0
     while True:
         step = environment.steps[place]
         total += GAMMA**steps * step.reward
@@ -106,7 +108,8 @@ def targets(
             break
     judged = values(trainer, environment, place, target=not double)
     valued = values(trainer, environment, place, target=True)
-    found, first = [], 0
+    found = []
+    first = 0
     for judging, valuing in zip(judged, valued, strict=True):
         allowed = environment.allowed[place][first : first + len(judging)] | (not environment.masked)
         found.append(valuing[max(np.flatnonzero(allowed), key=lambda option: judging[option])])
@@ -131,7 +134,8 @@ def test_errors_are_those_of_sums_over_the_steps_that_were_taken(
     rows = np.flatnonzero(trainer.buffer.flags)
     assert len(rows) == 60 * SLOTS
     places = [environment.place_of(seen) for seen in trainer.buffer.view(rows).observations["seen"]]
-    expected, counts = [], []
+    expected = []
+    counts = []
     for place in places:
         target, count = targets(trainer, environment, place, n_steps, double)
         own = values(trainer, environment, place, target=False)

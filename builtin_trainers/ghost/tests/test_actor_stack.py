@@ -87,7 +87,8 @@ def observe(spec: BehaviorSpec, rows: int = ROWS, seed: int = 0) -> tuple[dict[s
 
 def assert_same(ours: Actions, theirs: Actions) -> None:
     for name in ("continuous", "discrete"):
-        one, other = getattr(ours, name), getattr(theirs, name)
+        one = getattr(ours, name)
+        other = getattr(theirs, name)
         assert (one is None) == (other is None)
         if one is not None:
             assert one.dtype == other.dtype
@@ -171,7 +172,8 @@ def test_rows_draw_from_the_distribution_of_their_own_snapshot(distribution: typ
     index = np.arange(8000) % 2
     mix = PolicyMix(policies, index)
     mix.seed(1)
-    mean, drawn = mix.act(seen).continuous, mix.act(seen, deterministic=False).continuous
+    mean = mix.act(seen).continuous
+    drawn = mix.act(seen, deterministic=False).continuous
     assert mean is not None and drawn is not None
     spread = [np.abs(drawn - mean)[index == place].mean() for place in (0, 1)]
     normal = np.abs(np.random.default_rng(0).standard_normal(100_000))
@@ -196,7 +198,8 @@ def test_a_ring_that_was_replaced_acts_bit_for_bit_as_a_new_mix() -> None:
     ring.seed(4)
     new.seed(4)
     for _ in range(2):
-        ours, theirs = ring.act(seen, mask, False), new.act(seen, mask, False)
+        ours = ring.act(seen, mask, False)
+        theirs = new.act(seen, mask, False)
         np.testing.assert_array_equal(ours.continuous, theirs.continuous)  # type: ignore[arg-type]
         np.testing.assert_array_equal(ours.discrete, theirs.discrete)  # type: ignore[arg-type]
 
@@ -236,7 +239,8 @@ def test_a_row_draws_the_same_whichever_rows_are_there_and_whatever_others_play(
             mix.seed(seed)
         return mix.act({name: array[rows] for name, array in seen.items()}, mask[rows], False)
 
-    whole, some = drawn(np.arange(ROWS)), np.array([1, 2, 5, ROWS - 1]) if numbered else np.arange(5)
+    whole = drawn(np.arange(ROWS))
+    some = np.array([1, 2, 5, ROWS - 1]) if numbered else np.arange(5)
     if together or numbered:
         assert_same(drawn(some), whole.take(some))
     other = drawn(some, seed=8).continuous
@@ -248,7 +252,8 @@ def test_a_row_draws_the_same_whichever_rows_are_there_and_whatever_others_play(
 
 
 def test_options_are_drawn_with_the_probabilities_of_the_rows_own_snapshot() -> None:
-    spec, draws = behavior(continuous=0, discrete=(4,)), 4000
+    spec = behavior(continuous=0, discrete=(4,))
+    draws = 4000
     policies = snapshots(3, spec)
     seen, _ = observe(spec, 1)
     mask = np.array([[True, True, False, True]])

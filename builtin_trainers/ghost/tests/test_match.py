@@ -18,7 +18,9 @@ from rlcore_ghost import Match, RandomPolicy
 from rlcore_offline import SlotRecorder
 
 DUEL = {"A": [0, 1]}
-LEARNED, OTHER = 1, 0  # the options that the two policies always take
+# the options that the two policies always take
+LEARNED = 1
+OTHER = 0
 
 
 def measure(
@@ -80,7 +82,8 @@ def test_wins_draws_and_losses_are_told_by_the_sign_of_the_return() -> None:
 
 
 def behavior(returns: list[float], group: float | None) -> BehaviorEvaluation:
-    mean, lengths = float(np.mean(returns)), tuple(range(1, len(returns) + 1))
+    mean = float(np.mean(returns))
+    lengths = tuple(range(1, len(returns) + 1))
     return BehaviorEvaluation(mean, 0.0, len(returns), float(np.mean(lengths)), tuple(returns), group, lengths, 1)
 
 
@@ -131,7 +134,8 @@ def test_the_return_of_a_team_is_the_mean_over_its_agents_of_all_their_rewards(s
 
 
 def test_only_the_episodes_of_learned_agents_are_recorded() -> None:
-    table, written = Table(2, DUEL), []
+    table = Table(2, DUEL)
+    written = []
     recorder = SlotRecorder(table.behaviors["A"], written.append)
     match = Match("it", {"A": Always(0)}, table.behaviors, shares(2, 6))
     play({"A": Always(1)}, PlayedEnvironment(table), 6, 0, True, {"A": recorder}, lineup=match)
@@ -149,7 +153,8 @@ def test_a_long_episode_is_cut_and_counted_once_and_the_team_still_changes(
     lengths: Any, limit: int, returns: Any
 ) -> None:
     played = measure(Table(2, DUEL, lengths=lengths, shaping=1.0), 8, max_episode_steps=limit)
-    result, agents = played.opponents["it"], played.behaviors["A"]
+    result = played.opponents["it"]
+    agents = played.behaviors["A"]
     assert (agents.episodes, agents.cut) == (8, 4), "of the measured policy alone"
     assert result.episodes == 8 and result.cut == 4 and Counter(result.teams) == {0: 4, 1: 4}
     assert Counter(result.returns) == returns
@@ -207,7 +212,8 @@ def test_random_draws_every_allowed_option_equally_often() -> None:
 
 def test_random_draws_real_parts_within_bounds() -> None:
     inf = np.inf
-    low, high = np.array([-3, -inf, 5, -inf], np.float32), np.array([1, inf, inf, -7], np.float32)
+    low = np.array([-3, -inf, 5, -inf], np.float32)
+    high = np.array([1, inf, inf, -7], np.float32)
     parts = drawn(4000, continuous=4, low=low, high=high).continuous
     assert parts is not None and parts.dtype == np.float32
     for column, (first, last) in enumerate([(-3, 1), (-1, 1), (5, 7), (-9, -7)]):

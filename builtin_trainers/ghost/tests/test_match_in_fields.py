@@ -16,7 +16,9 @@ from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.run.evaluation.episodes import PlayedEnvironment, play, shares
 from rlcore_ghost import Match
 
-LEARNED, OTHER = 1, 0  # the options that the two policies always take
+# the options that the two policies always take
+LEARNED = 1
+OTHER = 0
 NEVER = 10**9
 ONE = {"Agent": (0, 1)}
 TWO = {"Goalie": (1,), "Striker": (0,)}

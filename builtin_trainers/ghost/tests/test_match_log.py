@@ -79,7 +79,8 @@ def test_a_resumed_log_is_equal_to_one_that_never_stopped(stop):
     """Rows that were merged included: the log is small, so it merges rows several times."""
     logs = []
     for resumed in (False, True):
-        log, rng = log_of("Player", "Player@0", "bot", teams=3, max_rows=300), np.random.default_rng(3)
+        log = log_of("Player", "Player@0", "bot", teams=3, max_rows=300)
+        rng = np.random.default_rng(3)
         played(log, range(stop), rng)
         if resumed:
             state = log.state_dict()
@@ -94,7 +95,9 @@ def test_a_resumed_log_is_equal_to_one_that_never_stopped(stop):
 
 def test_a_long_run_keeps_the_log_small_and_loses_no_match_of_any_version():
     """5,000 updates; ten snapshots. Without merging, the log would have about 25,000 rows."""
-    log, rng, expected = log_of("Player", max_rows=500), np.random.default_rng(0), Counter()
+    log = log_of("Player", max_rows=500)
+    rng = np.random.default_rng(0)
+    expected = Counter()
     for update in range(5000):
         if update % 500 == 0:
             log.player(f"Player@{update}")

@@ -17,7 +17,8 @@ from rlcore_poca.trainer import Mates, POCATrainer
 from rlcore_torch import Minibatch
 
 MakeTrainer = Callable[..., POCATrainer]
-ROWS, PLACES = 17, 4
+ROWS = 17
+PLACES = 4
 
 
 @pytest.fixture
@@ -141,7 +142,8 @@ def test_the_loss_has_half_the_weight_for_baselines(make_trainer: MakeTrainer, g
             of_row = Mates((mates.inputs[0][one, there],), mates.present[one, there], mates.actions[one, there])
             probabilities = trainer.model.policy((batch.inputs[0][one],))[1].softmax(1)[0].tolist()  # type: ignore[union-attr]
             ratio = probabilities[int(batch.choices[row])] / np.exp(float(batch.old_log_prob[row]))  # type: ignore[index]
-            advantage, target = float(batch.advantage[row]), float(batch.returns[row])
+            advantage = float(batch.advantage[row])
+            target = float(batch.returns[row])
             sums["policy"] -= min(ratio * advantage, min(max(ratio, 0.85), 1.15) * advantage) / ROWS
             sums["entropy"] -= sum(p * np.log(p) for p in probabilities) / ROWS
             for name in ("value", "baseline"):

@@ -19,7 +19,8 @@ from rlcore_torch import Inputs
 
 MakeTrainer = Callable[..., POCATrainer]
 Float = NDArray[np.float32]
-GAMMA, LAMBDA = 0.5, 0.75
+GAMMA = 0.5
+LAMBDA = 0.75
 
 
 def behavior_of(env_index: list[int], group: list[int] | None, options: int = 3) -> BehaviorSpec:
@@ -234,7 +235,8 @@ class History:
 
     def step(self) -> None:
         """Draw the next batch, and write down what it means for each agent."""
-        random, count = self.random, self.slots
+        random = self.random
+        count = self.slots
         kinds = np.where(self.alive, random.choice(3, count, p=(0.84, 0.1, 0.06)), 0)  # 1: terminated, 2: truncated
         aborted = np.zeros(count, np.bool_)
         restarts = np.zeros(count, np.bool_)
@@ -250,7 +252,8 @@ class History:
         stays = self.alive & ~ended & ~aborted
         needs = np.where(stays, random.random(count) < 0.8, restarts & (random.random(count) < 0.8))
         closes = (needs | ended) & self.alive
-        reward, shared = self.numbers(count) * closes, self.numbers(count) * closes
+        reward = self.numbers(count) * closes
+        shared = self.numbers(count) * closes
         final = self.numbers(int(ended.sum()))
         alive = self.alive
         self.batch = batch_of(
@@ -345,7 +348,9 @@ def test_agents_without_groups_have_the_advantages_of_ppo(
     baseline = trainer.baselines(rollout, trainer.seen(rollout))
     assert np.abs(baseline - rollout.value).max() < 1e-6
     advantages, _ = trainer.advantages(rollout, baseline)
-    gamma, expected, buffer = 0.99, np.zeros((20, 3)), trainer.buffer
+    gamma = 0.99
+    expected = np.zeros((20, 3))
+    buffer = trainer.buffer
     for slot in range(3):
         following = 0.0
         for t in reversed(range(20)):

@@ -43,7 +43,8 @@ def with_an_object(trainer: Any, state_dict: Any) -> dict[str, Any]:
 
 
 def loses_its_rollout(trainer: Any) -> None:
-    load, empty = trainer.load_state_dict, trainer.state_dict()["buffer"]
+    load = trainer.load_state_dict
+    empty = trainer.state_dict()["buffer"]
     trainer.load_state_dict = lambda state: load({**state, "buffer": empty})
 
 

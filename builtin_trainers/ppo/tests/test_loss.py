@@ -64,8 +64,10 @@ def random_minibatch(trainer: PPOTrainer, rows: int, masked: bool) -> Minibatch:
 
 def naive_loss(trainer: PPOTrainer, batch: Minibatch) -> dict[str, float]:
     """Loops over transitions; the network is asked for one row at a time."""
-    h, rows = trainer.hyperparameters, len(batch.advantage)
-    advantages, clip_range = batch.advantage.tolist(), float(trainer.clip_range)
+    h = trainer.hyperparameters
+    rows = len(batch.advantage)
+    advantages = batch.advantage.tolist()
+    clip_range = float(trainer.clip_range)
     policy = value = entropy = 0.0
     for row in range(rows):
         with torch.no_grad():
@@ -96,7 +98,8 @@ def naive_loss(trainer: PPOTrainer, batch: Minibatch) -> dict[str, float]:
         entropy += row_entropy / rows
         heads = len(trainer.providers)
         for head in range(heads):
-            predicted, target = float(values[0, head]), float(batch.returns[row, head])
+            predicted = float(values[0, head])
+            target = float(batch.returns[row, head])
             error = (predicted - target) ** 2
             if h.value_clip is not None:
                 old = float(batch.old_value[row, head])
@@ -128,7 +131,8 @@ def test_the_loss_is_that_of_a_loop_over_transitions(
     trainer.model.double()
     batch = random_minibatch(trainer, 9, masked=space != "discrete")
     batch = batch.map(lambda x: x.double() if x.is_floating_point() else x)
-    found, expected = trainer.loss(batch), naive_loss(trainer, batch)
+    found = trainer.loss(batch)
+    expected = naive_loss(trainer, batch)
     for part, number in expected.items():
         assert getattr(found, part).item() == pytest.approx(number, rel=1e-6), part
 
@@ -154,7 +158,8 @@ def test_each_reward_provider_has_a_value_head_of_its_own(make_trainer: MakeTrai
     )
     batch = random_minibatch(trainer, 9, masked=False)
     assert batch.returns.shape == (9, 2)
-    found, expected = trainer.loss(batch), naive_loss(trainer, batch)
+    found = trainer.loss(batch)
+    expected = naive_loss(trainer, batch)
     assert found.total.item() == pytest.approx(expected["total"], rel=1e-4)
 
 
@@ -214,7 +219,8 @@ def test_the_gradient_by_hand_is_that_of_the_loss(
             without_autograd.delattr(torch.Tensor, "backward")
             found = trainer.minimize(trainer.loss, batch)
         for name in ("total", "policy", "value", "entropy", "log_ratio"):
-            ours, theirs = getattr(found, name), getattr(expected, name).detach()
+            ours = getattr(found, name)
+            theirs = getattr(expected, name).detach()
             torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-5, msg=name)
         norm = torch.linalg.vector_norm(torch.cat([each.flatten() for each in gradients]))
         torch.testing.assert_close(found.norm, norm, rtol=1e-4, atol=1e-5)

@@ -93,7 +93,8 @@ def test_plain_gradient_descent_by_hand(make_trainer: MakeTrainer, plugins: Plug
     schedule = {"learning_rate": 0.1, "learning_rate_schedule": "squared", "max_grad_norm": 0.1}
     trainer = made(make_trainer, plugins, {"type": "plain"}, **schedule)
     by_hand: list[torch.Tensor] = [p.detach().clone() for p in trainer.model.parameters()]
-    rates, step = set(), trainer.optimizer.step
+    rates = set()
+    step = trainer.optimizer.step
 
     def checked() -> None:
         progress = (trainer.steps - trainer.hyperparameters.buffer_size) / trainer.settings.max_steps

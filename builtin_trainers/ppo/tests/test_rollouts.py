@@ -86,7 +86,8 @@ def rollouts_of(
         trainer.act(batch)
         for slot in acting:
             episodes[slot].append(batch.observations["seen"][slot])
-            raw, choice = trainer.buffer.raw[at[slot], slot].copy(), int(trainer.buffer.choices[at[slot], slot, 0])
+            raw = trainer.buffer.raw[at[slot], slot].copy()
+            choice = int(trainer.buffer.choices[at[slot], slot, 0])
             std = trainer.model.policy_head.distribution.log_std.detach().exp()
             normal = torch.distributions.Normal(torch.from_numpy(mean[slot]), std)
             log_prob = normal.log_prob(torch.from_numpy(raw)).sum()  # type: ignore[no-untyped-call]
@@ -95,7 +96,8 @@ def rollouts_of(
             open_steps[slot] = Step(list(episodes[slot]), batch.action_mask[slot], raw, choice, float(log_prob))
         batch = script.batch()
         for slot in range(SLOTS):
-            step, ends = open_steps[slot], slot in batch.ended
+            step = open_steps[slot]
+            ends = slot in batch.ended
             if step is not None and (ends or batch.needs_action is None or batch.needs_action[slot]):
                 assert batch.final_observations is not None
                 final = batch.final_observations["seen"][batch.ended.tolist().index(slot)] if ends else None
@@ -116,7 +118,8 @@ def rollouts_of(
         if reset:
             batch = script.batch(first=True)
             trainer.begin(batch)
-            episodes, open_steps = [[] for _ in range(SLOTS)], [None] * SLOTS
+            episodes = [[] for _ in range(SLOTS)]
+            open_steps = [None] * SLOTS
 
 
 def in_order(closed: list[list[Step]]) -> list[Step]:
@@ -158,7 +161,9 @@ def check(trainer: Any, steps: list[Step]) -> None:
     rollout = trainer.rollout()
     _, returns = trainer.advantages(rollout)
     at = np.flatnonzero(rollout.valid)
-    log_probs, values, returns = rollout.log_prob[at], rollout.value[rollout.valid], returns.flatten(0, 1)[at]
+    log_probs = rollout.log_prob[at]
+    values = rollout.value[rollout.valid]
+    returns = returns.flatten(0, 1)[at]
     assert len(steps) == len(at)
     gamma = trainer.providers[0].gamma
     for row, step in enumerate(steps):
@@ -187,9 +192,12 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
         buffer_size=30,
         batch_size=15,
     )
-    open_over_an_update, kept = 0, 30  # all of the first rollout may have another ratio than 1
+    # all of the first rollout may have another ratio than 1
+    open_over_an_update = 0
+    kept = 30
     for closed, open_steps in rollouts_of(trainer, script, 6):
-        rollout, expected = trainer.rollout(), [step.drawn_with for step in in_order(closed)]
+        rollout = trainer.rollout()
+        expected = [step.drawn_with for step in in_order(closed)]
         np.testing.assert_allclose(rollout.log_prob[np.flatnonzero(rollout.valid)].numpy(), expected, atol=2e-4)
         batches = list(trainer.minibatches(rollout, *trainer.advantages(rollout)))
         ratios = [(trainer.evaluate(batch)[0] - batch.old_log_prob).abs() > 1e-3 for batch in batches]
@@ -235,7 +243,8 @@ def test_a_lost_life_ends_the_value_and_not_the_memory(make_trainer: MakeTrainer
     trainer = make_trainer(script, network={"memory": {"memory_size": 8, "sequence_length": 4}}, buffer_size=60)
     batch = script.batch(first=True)
     trainer.begin(batch)
-    lost, nothing = np.array([True, False, False]), np.zeros(SLOTS, np.bool_)
+    lost = np.array([True, False, False])
+    nothing = np.zeros(SLOTS, np.bool_)
     for step in range(4):
         trainer.act(batch)
         remembered = trainer.memory.copy()

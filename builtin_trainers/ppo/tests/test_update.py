@@ -42,7 +42,8 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Minibatch, Loss]]:
 class Scaled(IdentityEnvironment):
     """Observations in another unit, and with another zero."""
 
-    scale, offset = 1.0, 0.0
+    scale = 1.0
+    offset = 0.0
 
     def observe(self) -> dict[str, Any]:
         seen = super().observe()
@@ -136,7 +137,8 @@ def test_an_update_stops_before_the_minibatch_that_passes_the_target_kl(
     assert min(clipped) > 0 and stats["Policy/Clip Fraction"] == pytest.approx(sum(clipped), abs=1e-6)
     for tag, part in (("Losses/Policy Loss", "policy"), ("Losses/Value Loss", "value"), ("Policy/Entropy", "entropy")):
         assert stats[tag] == pytest.approx(np.mean([getattr(found, part).item() for _, found in losses]), rel=1e-5)
-    plain, steps = make_trainer(environment, num_epoch=6, **settings), 0
+    plain = make_trainer(environment, num_epoch=6, **settings)
+    steps = 0
     step = plain.optimizer.step
 
     def until() -> None:
@@ -173,7 +175,8 @@ def test_the_normalizer_has_seen_every_transition_once(make_trainer: MakeTrainer
     environment = IdentityEnvironment(8, continuous=2)
     trainer = make_trainer(environment, network={"normalize": True})
     seen: list[NDArray[np.float32]] = []
-    act, update = trainer.act, trainer.update
+    act = trainer.act
+    update = trainer.update
     updates = 0
 
     def acting(batch: AgentBatch) -> Any:

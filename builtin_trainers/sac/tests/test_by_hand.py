@@ -93,7 +93,8 @@ def test_discrete_branches_are_left_to_autograd(make_trainer: MakeTrainer) -> No
 
 def test_importance_weights_are_left_to_autograd(make_trainer: MakeTrainer) -> None:
     trainer, batch = ready(make_trainer)
-    by_hand, noise = gradients_by_hand(trainer), trainer.draw_noise(batch)
+    by_hand = gradients_by_hand(trainer)
+    noise = trainer.draw_noise(batch)
     assert by_hand is not None
     batch.weight = torch.linspace(0.1, 1.0, 32)
     plain = results(trainer, lambda *given: SACTrainer.gradients(trainer, *given), batch, noise)

@@ -57,10 +57,13 @@ def check(made: Callable[[], SACTrainer], environment: Ragged, steps: int) -> in
     batch = first_batch(environment)
     trainer.begin(batch)
     ended: list[tuple[float, float]] = []  # sums of rewards, with and without the group's
-    sums, waiting, reported = np.zeros((SLOTS, 2)), [True] * SLOTS, 0
+    sums = np.zeros((SLOTS, 2))
+    waiting = [True] * SLOTS
+    reported = 0
     for step in range(steps):
         if step == steps // 2 + 2:  # within the episodes of all agents
-            state, trainer = trainer.state_dict(), made()
+            state = trainer.state_dict()
+            trainer = made()
             trainer.load_state_dict(state)
         acting = [True] * SLOTS if batch.needs_action is None else batch.needs_action.tolist()
         waiting = [w or a for w, a in zip(waiting, acting, strict=True)]

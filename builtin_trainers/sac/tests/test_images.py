@@ -42,7 +42,8 @@ def gradients(trainer: SACTrainer) -> list[Tensor]:
 
 def test_both_losses_have_the_gradients_of_images_that_are_encoded_for_each(make_trainer: Callable[..., Any]) -> None:
     trainer: SACTrainer = make_trainer(ImageIdentity(4))
-    batch, none = images_of(trainer), StepNoise(None, None, None)
+    batch = images_of(trainer)
+    none = StepNoise(None, None, None)
     drawn, policy_loss = trainer.policy_loss(batch, None)
     (policy_loss + trainer.temperature_loss(drawn, None)).backward()
     trainer.critic_loss(batch, None).total.backward()

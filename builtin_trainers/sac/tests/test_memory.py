@@ -25,7 +25,8 @@ from rlcore_torch.off_policy.replay_rings import TERMINATED
 from rlcore_torch.off_policy.replay_sampler import PrioritizedSampler
 
 NETWORK = {"hidden_units": 16, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 6, "burn_in": 3}}
-GAMMA, TEMPERATURE = 0.99, 0.3
+GAMMA = 0.99
+TEMPERATURE = 0.3
 
 
 def played(make_trainer: Callable[..., SACTrainer], **hyperparameters: Any) -> SACTrainer:
@@ -50,7 +51,8 @@ def played(make_trainer: Callable[..., SACTrainer], **hyperparameters: Any) -> S
 def test_losses_are_means_over_real_steps_of_what_was_remembered_there(make_trainer: Any) -> None:
     """Unequal sequences are padded inside of the networks; no part of a loss may be of a padded step."""
     trainer = played(make_trainer)
-    model, reader = trainer.model, trainer.reader
+    model = trainer.model
+    reader = trainer.reader
     rows: Any = trainer.with_neighbors(trainer.buffer.sample(64, trainer.generator), trainer.buffer)
     assert len(set(np.bincount(rows.sequence))) > 2 and rows.leads.any()
     batch = reader.read(rows)
@@ -115,7 +117,8 @@ def test_a_gradient_step_burns_each_network_in_once_and_learns_the_same(
 def test_what_is_stored_is_what_the_networks_remembered_before_the_action(make_trainer: Any) -> None:
     """The policy and both critics are compared, with random first actions too; an episode begins with zeros."""
     trainer = played(make_trainer)
-    buffer, seen = trainer.buffer, trainer.reader
+    buffer = trainer.buffer
+    seen = trainer.reader
     size = trainer.model.memory_size
     assert trainer.memory is not None and buffer.memory.shape[1] == trainer.memory.shape[1] == 3 * size
     for row in np.flatnonzero(buffer.flags):

@@ -19,7 +19,8 @@ from rlcore_sac.trainer import SACTrainer
 
 MakeTrainer = Callable[..., SACTrainer]
 
-STATES, SLOTS = 5, 6
+STATES = 5
+SLOTS = 6
 REWARD = np.array([1.0, -2.0, 0.5, 3.0, 0.25], np.float32)  # for leaving a state
 GAMMAS = (0.9, 0.5)
 STRENGTHS = (1.0, 0.1)
@@ -63,7 +64,8 @@ def entropies(trainer: SACTrainer) -> NDArray[np.float64]:
 
 def soft_values(bonus: NDArray[np.float64], gamma: float, strength: float) -> NDArray[np.float64]:
     """Q of each state, the same for all actions, from the last state backwards."""
-    q, after = np.zeros(STATES), 0.0
+    q = np.zeros(STATES)
+    after = 0.0
     for state in range(STATES - 1, -1, -1):
         q[state] = strength * float(REWARD[state]) + gamma * after
         after = q[state] + bonus[state]

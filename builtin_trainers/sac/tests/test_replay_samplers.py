@@ -134,7 +134,8 @@ def test_a_sampler_gets_the_errors_of_its_rows(
     make_trainer: MakeTrainer, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = made(make_trainer, plugins, {"type": "alternating"})
-    weights, read = [], trainer.reader.read
+    weights = []
+    read = trainer.reader.read
 
     def seen(rows: Any, weight: Any, steps: Any) -> Any:
         weights.append((rows, weight))
@@ -182,7 +183,8 @@ def test_changed_transitions_are_what_is_learned(
     make_trainer: MakeTrainer, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = made(make_trainer, plugins, {"type": "relabeling"})
-    rewards, step = [], trainer.gradient_step
+    rewards = []
+    step = trainer.gradient_step
     monkeypatch.setattr(trainer, "gradient_step", lambda batch: rewards.append(batch.reward) or step(batch))
     learn(trainer, TinyCorridor(2), 40)
     assert len(rewards) > 20 and all((reward == 5.0).all() for reward in rewards)

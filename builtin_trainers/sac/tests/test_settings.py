@@ -66,6 +66,7 @@ def test_the_mean_is_what_a_deterministic_policy_does_in_training(make_trainer: 
     trainer = make_trainer(environment, network={"deterministic": True})
     batch = next(iter(environment.reset(lambda c, e: c, np.zeros(4, np.int64)).values()))  # type: ignore[arg-type]
     trainer.begin(batch)
-    ours, theirs = trainer.act(batch).continuous, trainer.policy.act(batch.observations).continuous
+    ours = trainer.act(batch).continuous
+    theirs = trainer.policy.act(batch.observations).continuous
     assert ours is not None and theirs is not None
     np.testing.assert_array_equal(ours, theirs)

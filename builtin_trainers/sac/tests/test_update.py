@@ -56,8 +56,10 @@ def made(make_trainer: MakeTrainer, space: str, rewards: int = 1, seed: int = 1,
 
 def random_batch(trainer: SACTrainer, masked: bool, weighted: bool, seed: int) -> TransitionBatch:
     generator = torch.Generator().manual_seed(seed)
-    continuous, branches = trainer.behavior.continuous, trainer.behavior.discrete
-    width, rewards = trainer.model.inputs.vector_size, len(trainer.providers)
+    continuous = trainer.behavior.continuous
+    branches = trainer.behavior.discrete
+    width = trainer.model.inputs.vector_size
+    rewards = len(trainer.providers)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator)
@@ -130,7 +132,8 @@ class Plain:
         output = self.network("actor", "policy_head.linear", x)
         action = log_prob = None
         if noise is not None:
-            mean, log_std = output[:, : self.continuous], output[:, self.continuous : 2 * self.continuous]
+            mean = output[:, : self.continuous]
+            log_std = output[:, self.continuous : 2 * self.continuous]
             std = log_std.clamp(*LOG_STD_RANGE).exp()
             squash = TanhTransform(cache_size=1)
             action = squash(mean + std * noise)
@@ -181,8 +184,10 @@ class Plain:
 
     def gradient_step(self, batch: TransitionBatch) -> tuple[dict[str, float], Tensor]:
         self.steps += 1
-        x, following = batch.inputs[0].double(), batch.next_inputs[0].double()
-        noise, noise_after = self.noise(), self.noise()
+        x = batch.inputs[0].double()
+        following = batch.next_inputs[0].double()
+        noise = self.noise()
+        noise_after = self.noise()
         starts = {"policy": ("actor.", "policy_head."), "0": ("critics.0.",), "1": ("critics.1.",)}
         names = {part: [name for name in self.p if name.startswith(start)] for part, start in starts.items()}
 
@@ -200,7 +205,8 @@ class Plain:
         expected = (self.of_combinations(torch.minimum(*opinions)) * chance).sum(1)
         loss = -(expected + self.bonus(log_prob, branches)).mean()
         self.adam(loss, names["policy"])
-        stats, errors = {"Losses/Policy Loss": loss.item()}, []
+        stats = {"Losses/Policy Loss": loss.item()}
+        errors = []
 
         done = torch.zeros(ROWS, dtype=torch.int64)
         if batch.choices is not None:

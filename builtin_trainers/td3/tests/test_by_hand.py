@@ -81,7 +81,8 @@ class ByAutograd:
 
 
 def check_equal(trainer: TD3Trainer, batch: TransitionBatch) -> None:
-    by_hand, noise = gradients_by_hand(trainer), trainer.draw_target_noise(batch)
+    by_hand = gradients_by_hand(trainer)
+    noise = trainer.draw_target_noise(batch)
     assert by_hand is not None
     plain = results(trainer, ByAutograd(trainer), batch, noise)
     for _ in range(2):  # nothing of the first call is left in the second
@@ -114,9 +115,11 @@ def test_the_trainer_learns_with_them_unless_fast_cpu_is_off(make_trainer: MakeT
 def test_a_minibatch_with_importance_weights_is_left_to_autograd(make_trainer: MakeTrainer) -> None:
     trainer, batch = ready(make_trainer)
     batch.weight = torch.linspace(0.1, 1.0, 16)
-    by_hand, noise = gradients_by_hand(trainer), trainer.draw_target_noise(batch)
+    by_hand = gradients_by_hand(trainer)
+    noise = trainer.draw_target_noise(batch)
     assert by_hand is not None
-    loss, plain = by_hand.critic_gradients(batch, noise), TD3Trainer.critic_gradients(trainer, batch, noise)
+    loss = by_hand.critic_gradients(batch, noise)
+    plain = TD3Trainer.critic_gradients(trainer, batch, noise)
     assert loss.td_error is not None and plain.td_error is not None
     torch.testing.assert_close(loss.td_error, plain.td_error, rtol=0.0, atol=0.0)
     check_equal(trainer, batch)

@@ -14,7 +14,8 @@ from rlcore_devkit.environments import identity_continuous
 from rlcore_td3.trainer import TD3Trainer
 
 MakeTrainer = Callable[..., TD3Trainer]
-SLOTS, PARTS = 3, 2
+SLOTS = 3
+PARTS = 2
 
 
 def batch_of(terminated: int | None = None, truncated: int | None = None, aborted: int | None = None) -> AgentBatch:
@@ -73,7 +74,9 @@ def test_an_ornstein_uhlenbeck_process_is_of_each_agent_and_starts_at_0_in_each_
     make_trainer: MakeTrainer,
 ) -> None:
     """The process step by step, from the normal numbers that Gaussian noise is made of."""
-    theta, sigma, dt = 0.4, 0.05, 0.25
+    theta = 0.4
+    sigma = 0.05
+    dt = 0.25
     ends = {2: batch_of(terminated=0), 4: batch_of(truncated=1), 6: batch_of(aborted=2)}
     settings = {"exploration_noise_type": "ornstein_uhlenbeck", "ou_theta": theta, "ou_dt": dt}
     process = exploring(make_trainer, exploration_noise=sigma, **settings)

@@ -22,7 +22,8 @@ from rlcore_torch.off_policy.transition_batch import AfterEnds
 
 MakeTrainer = Callable[..., TD3Trainer]
 
-ROWS, PARTS = 24, 2
+ROWS = 24
+PARTS = 2
 LEARNING = {"learning_rate": 0.02, "adam_epsilon": 1e-2, "tau": 0.1, "target_noise_clip": 0.3}
 
 
@@ -42,7 +43,8 @@ def made(make_trainer: MakeTrainer, rewards: int = 1, **settings: Any) -> TD3Tra
 
 def random_batch(trainer: TD3Trainer, weighted: bool, seed: int) -> TransitionBatch:
     generator = torch.Generator().manual_seed(seed)
-    width, rewards = trainer.model.inputs.vector_size, len(trainer.providers)
+    width = trainer.model.inputs.vector_size
+    rewards = len(trainer.providers)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator)
@@ -110,7 +112,8 @@ class Plain:
 
     def gradient_step(self, batch: TransitionBatch) -> tuple[dict[str, float], Tensor]:
         self.steps += 1
-        x, following = batch.inputs[0].double(), batch.next_inputs[0].double()
+        x = batch.inputs[0].double()
+        following = batch.next_inputs[0].double()
         noise = torch.zeros(ROWS, PARTS)
         if self.h.target_noise > 0:
             drawn = torch.from_numpy(self.generator.standard_normal((ROWS, PARTS), np.float32)).double()
@@ -124,7 +127,8 @@ class Plain:
 
         assert batch.raw is not None
         weight = torch.ones(ROWS) if batch.weight is None else batch.weight
-        stats, errors = {}, []
+        stats = {}
+        errors = []
         for k in range(self.h.num_critics):
             names = self.learn(f"critics.{k}.")
             error = self.value(x, batch.raw.double(), k) - target
@@ -160,7 +164,8 @@ def test_gradient_steps_are_those_of_a_plain_implementation(
     make_trainer: MakeTrainer, kind: str, weighted: bool, rewards: int
 ) -> None:
     trainer = made(make_trainer, rewards, **KINDS[kind])
-    before, plain = trainer.state_dict()["model"], Plain(trainer)
+    before = trainer.state_dict()["model"]
+    plain = Plain(trainer)
     for seed in range(4):  # so that moments, targets, the delay and the order of things count
         batch = random_batch(trainer, weighted, seed)
         ours, (stats, errors) = trainer.gradient_step(batch), plain.gradient_step(batch)
@@ -211,7 +216,8 @@ def test_the_delay_continues_over_updates_whose_statistics_are_of_the_steps_that
     [name] = environment.behaviors
     batch = environment.reset(EpisodeSeeds(1), np.zeros(2, np.int64))[name]
     trainer.begin(batch)
-    reported, moved = [], []
+    reported = []
+    moved = []
     for _ in range(6):
         actions = trainer.act(batch)
         batch = environment.step({name: actions})[name]

@@ -187,7 +187,8 @@ def test_a_value_outside_its_bounds_is_warned_of_once(caplog: pytest.LogCaptureF
 
 
 def test_bounds_are_those_of_each_value_and_of_final_observations_too(caplog: pytest.LogCaptureFixture) -> None:
-    check, sound = check_after(0), batch()
+    check = check_after(0)
+    sound = batch()
     sound.observations["place"][:] = [1.0, -1.0, 2.0, 1e15]
     check.check(sound)
     assert warnings_of(caplog) == []

@@ -18,7 +18,8 @@ SLOTS = [[0, 1, 2, 3], [3, 1], [2], [0, 2], []]
 
 def batch_of_four(**more: Any) -> AgentBatch:
     """Slots 1 and 3 end, one of them by the task."""
-    terminated, truncated = np.array([False, True, False, False]), np.array([False, False, False, True])
+    terminated = np.array([False, True, False, False])
+    truncated = np.array([False, False, False, True])
     seen = np.arange(8, dtype=np.float32).reshape(4, 2)
     final = {"seen": np.array([[10.0, 11.0], [30.0, 31.0]], np.float32)}
     reward = np.array([0.5, 1.5, 2.5, 3.5], np.float32)

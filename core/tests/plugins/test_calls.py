@@ -136,7 +136,8 @@ class Hears:
 
 
 def test_one_plugins_failure_neither_stops_the_run_nor_reaches_the_others(plugins: Plugins) -> None:
-    before, after = Hears(), Hears()
+    before = Hears()
+    after = Hears()
     plugins.register(before, "before")
     plugins.register(Hears(ValueError("not today")), "bad", "acme-bad", "0.4")
     plugins.register(Hears(ConfigError("too late")), "late", "acme-late", "1")
@@ -169,7 +170,8 @@ def test_strict_makes_a_failed_notification_fatal_and_so_does_sys_exit(strict: b
 def test_a_check_refuses_and_so_does_a_bug_in_it_because_nothing_was_checked(
     plugins: Plugins, error: Exception, said: str
 ) -> None:
-    early, late = Hears(), Hears()
+    early = Hears()
+    late = Hears()
     plugins.register(early, "early")
     plugins.check_config(RunConfig())
     plugins.register(late, "late")  # checks when it is registered, and alone

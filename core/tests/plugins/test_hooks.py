@@ -63,7 +63,8 @@ BROKEN = yaml.safe_load((Path(__file__).parent / "data/broken_plugins.yaml").rea
 def test_a_broken_plugin_is_left_out_as_a_whole_or_fatal_if_it_was_asked_for(
     installed_plugin: InstallPlugin, name: str
 ) -> None:
-    module, said = BROKEN[name]["module"], BROKEN[name]["said"]
+    module = BROKEN[name]["module"]
+    said = BROKEN[name]["said"]
     good = "@hookimpl\ndef rlcore_run_finished():\n    raise SystemExit('still registered')\n"
     installed_plugin("bad", "acme-bad", "0.4", HEAD + module + ("" if "syntax" in name else good))
     installed_plugin("good", "acme-good", "1.0", GOOD)
@@ -116,7 +117,8 @@ def test_a_plugin_that_pluggy_refuses_half_way_leaves_nothing_behind() -> None:
             super().register(plugin, name)
             raise pluggy.PluginValidationError(plugin, "found out too late")
 
-    manager, plugin = HalfWay(hookspecs), ModuleType("half")
+    manager = HalfWay(hookspecs)
+    plugin = ModuleType("half")
     exec(GOOD, vars(plugin))
     said = r"plugin 'half' \(acme-half 1\) failed to register: PluginValidationError: found out too late"
     with pytest.raises(PluginError, match=said):

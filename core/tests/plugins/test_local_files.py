@@ -74,7 +74,9 @@ def test_a_configuration_names_the_file_relative_to_itself(company: Path) -> Non
 def test_looking_at_a_configuration_imports_only_files_that_the_command_line_names(
     company: Path, run_rlcore: RunRlcore
 ) -> None:
-    file, mine, theirs = company / "walker.yaml", company / "mine.py", company / "theirs.py"
+    file = company / "walker.yaml"
+    mine = company / "mine.py"
+    theirs = company / "theirs.py"
     mine.write_text("")
     theirs.write_text("raise RuntimeError\n")
     file.write_text("behaviors: {}\nplugins: {autoload: false, local: [./theirs.py, ./mine.py]}\n")

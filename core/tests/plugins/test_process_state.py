@@ -36,7 +36,9 @@ RUDE = {
 
 @pytest.fixture(autouse=True)
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    directory, handler, level = Path.cwd(), signal.getsignal(signal.SIGTERM), logging.root.level
+    directory = Path.cwd()
+    handler = signal.getsignal(signal.SIGTERM)
+    level = logging.root.level
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with warnings.catch_warnings(), np.errstate(), ProcessGenerators.kept():
         yield

@@ -39,7 +39,8 @@ def select(*p: str, no_plugins: bool = False, environ: Any = None, used: Any = (
 
 def selection_of(case: dict[str, Any]) -> Selection:
     config = case.get("config", {})
-    environ, used = case.get("environ"), case.get("used", ())
+    environ = case.get("environ")
+    used = case.get("used", ())
     return select(*case.get("p", ()), no_plugins="no_plugins" in case, environ=environ, used=used, **config)
 
 

@@ -225,7 +225,8 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     """``script(1, 3, 2)``: the scores that evaluations get, whatever is played; the list of what played."""
 
     def make(*scores: float) -> list[Any]:
-        left, played = iter(scores), list[Any]()
+        left = iter(scores)
+        played = list[Any]()
 
         def play(policies: Mapping[str, Any], *_: Any) -> EvaluationResult:
             played.append(copy.deepcopy(policies))

@@ -26,7 +26,8 @@ from rlcore_torch import OfflineSettings
 
 @hookimpl
 def rlcore_trainers() -> list[TrainerSpec]:
-    numpy, recorded = "stub_plugin:NumpyTrainer", "stub_plugin:RecordedTrainer"
+    numpy = "stub_plugin:NumpyTrainer"
+    recorded = "stub_plugin:RecordedTrainer"
     settings = "stub_plugin:NumpySettings"
     return [
         TrainerSpec(name="numpy", target=numpy, settings=settings),

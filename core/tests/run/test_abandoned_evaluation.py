@@ -25,7 +25,8 @@ def stop_in_evaluation(run: Run, step: int) -> int:
     run.start()
     environment = run._training.evaluations.evaluator._environment
     assert environment is not None
-    move, played = environment.step, 0
+    move = environment.step
+    played = 0
 
     def stopping(actions: Any) -> Any:
         nonlocal played
@@ -48,7 +49,8 @@ def untimed(metrics: list[Any]) -> list[Any]:
 
 def assert_equal_to_whole(make_run: Any, files: Any, changes: Mapping[str, Any], after: int) -> None:
     make_run({**changes, **WHOLE}).train()
-    ours, whole = files(), files("whole")
+    ours = files()
+    whole = files("whole")
     later = [step for step in whole.steps if step >= after]
     assert [step for step in ours.steps if step >= after and step in whole.steps] == later
     for step in later:

@@ -27,7 +27,8 @@ def test_agents_that_appear_get_slots_at_the_next_summary_and_learning_goes_on(
 ) -> None:
     run = make_run(GROWING, max_steps=400, checkpoint_interval=1000)
     before, learned = until_agents_appear(run)
-    steps, updates = run.steps, run.behaviors["Agent"].updates
+    steps = run.steps
+    updates = run.behaviors["Agent"].updates
     assert run.describe().resume.kind == "exact" and files().steps == [] and updates
     loaded: list[Any] = []
     load = type(before).load_learned
@@ -63,7 +64,8 @@ def test_a_run_that_acts_adds_slots_and_writes_nothing(make_run: Any, files: Any
     before = files().everything()
     run = make_run({**GROWING, "checkpoint_settings.inference": True})
     old, learned = until_agents_appear(run)
-    episodes, inferred = run.behaviors["Agent"].episodes.finished, run.behaviors["Agent"].inferred
+    episodes = run.behaviors["Agent"].episodes.finished
+    inferred = run.behaviors["Agent"].inferred
     next(run), next(run)
     behavior = run.behaviors["Agent"]
     assert run.environment.acted[-1] == 10 and behavior.trainer is not old
@@ -95,7 +97,8 @@ def test_a_run_of_several_ranks_keeps_its_slots(make_run: Any, caplog: pytest.Lo
 def test_an_environment_that_ends_when_it_gets_slots_loses_nothing(make_run: Any, files: Any) -> None:
     run = make_run(GROWING, checkpoint_interval=1000)
     until_agents_appear(run)
-    steps, environment = run.steps, run.environment
+    steps = run.steps
+    environment = run.environment
     reset = environment.reset
 
     def ending(*arguments: Any) -> Any:

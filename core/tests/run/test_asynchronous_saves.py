@@ -31,8 +31,10 @@ LONG = 60.0  # seconds that something which happens soon may take on a busy mach
 def writes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Each write waits until the training has gone on; the list gets the steps of the checkpoint and of the run."""
     seen: list[tuple[int, int]] = []
-    observed, moved = [0], threading.Condition()
-    write, observe = PendingSave.write, loop._observe
+    observed = [0]
+    moved = threading.Condition()
+    write = PendingSave.write
+    observe = loop._observe
 
     def slow(self: PendingSave) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -85,8 +87,10 @@ def test_ctrl_c_while_a_save_is_waited_for_leaves_its_status_behind(
 def test_what_the_training_changes_meanwhile_is_copied_first(
     make_run: Any, files: Any, writes_meanwhile: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    live, expected = np.zeros(3), {}
-    capture, observe = TrainingState.capture, loop._observe
+    live = np.zeros(3)
+    expected = {}
+    capture = TrainingState.capture
+    observe = loop._observe
 
     def observe_and_change(*arguments: Any) -> None:
         live[:] += 1

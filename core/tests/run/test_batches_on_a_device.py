@@ -43,7 +43,9 @@ class BoxedCorridor(Corridor):
     def keep_batches(self, trainers: Sequence[Any]) -> bool:
         self.kept, self.waiting = trainers, []
         (trainer,) = trainers
-        act, observe, begin = trainer.act, trainer.observe, trainer.begin
+        act = trainer.act
+        observe = trainer.observe
+        begin = trainer.begin
         trainer.act = lambda box: act(box.inside)
         trainer.observe = lambda actions, box: observe(actions, box.inside)
         trainer.begin = lambda box: begin(box.inside)

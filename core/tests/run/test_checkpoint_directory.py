@@ -107,7 +107,8 @@ def test_every_file_is_on_disk_before_a_checkpoint_gets_its_name_and_the_name_af
 ) -> None:
     on_disk: set[tuple[int, int]] = set()  # inode and size at its latest fsync
     renamed: list[Path] = []
-    fsync, rename = os.fsync, Path.rename
+    fsync = os.fsync
+    rename = Path.rename
 
     def identity(status: os.stat_result) -> tuple[int, int]:
         return status.st_ino, status.st_size

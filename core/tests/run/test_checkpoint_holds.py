@@ -39,7 +39,8 @@ class Mirror:
 
 
 def test_other_processes_can_read_which_checkpoints_a_run_holds(make_run: Any, files: Any) -> None:
-    run, seen = make_run(), []
+    run = make_run()
+    seen = []
     run.plugins.register(Mirror(40, release=160), "mirror")
     for _ in run:
         file = files().path / "run_logs" / "held_checkpoints.json"
@@ -91,7 +92,8 @@ def test_a_checkpoint_that_is_held_at_the_end_is_listed_and_a_resumed_run_delete
 def test_a_checkpoint_with_two_holds_waits_for_both(tmp_path: Path) -> None:
     holds = CheckpointHolds()
     (tmp_path / "1").mkdir()
-    first, second = holds.hold(tmp_path / "1", 1), holds.hold(tmp_path / "1", 1)
+    first = holds.hold(tmp_path / "1", 1)
+    second = holds.hold(tmp_path / "1", 1)
     for _ in range(2):  # the second call does nothing
         first.release()
     with holds.unheld([1, 2]) as free:

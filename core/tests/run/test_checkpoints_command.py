@@ -71,7 +71,8 @@ def test_shared_files_count_once_and_go_with_their_last_one(make_run: Any, files
     """Two pairs of checkpoints share a file; that of the newer pair stays with the checkpoint that prune keeps."""
     make_run(**ALL).train()
     place = files().path / "checkpoints"
-    old, new = FrozenState({"weights": np.ones(1000)}), FrozenState({"weights": np.zeros(2000)})
+    old = FrozenState({"weights": np.ones(1000)})
+    new = FrozenState({"weights": np.zeros(2000)})
     for step, part in ((40, old), (80, old), (120, new), (200, new)):
         loaded = load_checkpoint(place / str(step))
         loaded["Agent"]["part"] = part

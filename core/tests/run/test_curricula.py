@@ -111,7 +111,8 @@ def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
     resumed = make_run({**changes, **RESUME}, **keywords)
     resumed.train()
     assert files().checkpoints(after=before) == files("whole").checkpoints(after=before) != {}
-    played, all_played = parts(resumed)[0].begun, parts(whole)[0].begun
+    played = parts(resumed)[0].begun
+    all_played = parts(whole)[0].begun
     assert played == all_played[-len(played) :]
 
 

@@ -83,7 +83,8 @@ def miscounts(count: Callable[[Any], float]) -> Breaks:
     """Has what ``count`` finds in reports change how many episodes are counted."""
 
     def broken(made: Any) -> None:
-        original, total = made.episodes_ended, [0.0]
+        original = made.episodes_ended
+        total = [0.0]
 
         def hear(told: Any) -> None:
             original(told)

@@ -45,7 +45,8 @@ def test_the_files_of_a_run_have_exactly_their_shapes(make_run: Any, files: Any)
     assert status["metadata"]["stats_format_version"] == "0.3.0"
     assert {"rlcore_version", "numpy_version", "plugins"} < set(status["metadata"])
     # The timers have a gauge for every statistic.
-    gauges, lines = files().json("run_logs/timers.json")["gauges"], files().metrics
+    gauges = files().json("run_logs/timers.json")["gauges"]
+    lines = files().metrics
     tags = {tag for line in lines for tag in line["stats"]}
     assert set(gauges) == {f"Agent.{tag}.mean".replace("/", ".").replace(" ", "") for tag in tags}
     losses = [line["stats"]["Losses/Policy Loss"] for line in lines]

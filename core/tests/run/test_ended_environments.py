@@ -103,7 +103,8 @@ def test_all_that_was_learned_before_a_step_that_ended_or_failed_is_saved_and_ex
     assert not ends.asked, "nothing is asked of it after the step"
     assert files().steps == [26] and (files().path / "Agent.json").is_file()
     stopped_at(make_run, 26, {**environment, "checkpoint_settings.run_id": "stopped"})
-    ours, theirs = files().checkpoint(26)["state.json"], files("stopped").checkpoint(26)["state.json"]
+    ours = files().checkpoint(26)["state.json"]
+    theirs = files("stopped").checkpoint(26)["state.json"]
     assert ours["Agent"]["buffer"] == theirs["Agent"]["buffer"], "nothing of the step was observed"
     assert (ours["run"]["environment"], ours["run"]["environment_lost"]) == (None, True)
     weights = [files(name).checkpoint(26)["Agent.safetensors"] for name in ("run", "stopped")]

@@ -19,7 +19,8 @@ def test_overrides_are_merged_into_the_environment_block(make_run: Any) -> None:
     block = {"interval": 100, "episodes": 3, "environment": overrides}
     run = make_run({"environment.options": {"length": 6}, "evaluation": block})
     run.start()
-    evaluating, training = run._training.evaluations.evaluator._environment._environment, run.environment
+    evaluating = run._training.evaluations.evaluator._environment._environment
+    training = run.environment
     assert (evaluating.fault, evaluating.length, evaluating.num_envs) == ("group reward now and then", 6, 5)
     assert (training.fault, training.length, training.num_envs) == ("", 6, 2)
     run.close()

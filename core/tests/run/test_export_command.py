@@ -88,7 +88,9 @@ def test_several_behaviors_are_exported_into_a_directory(
     export: Any, make_run: Any, files: Any, tmp_path: Path
 ) -> None:
     make_run({"plugins.local": STUBS, "environment.type": "pair"}, behaviors=("Left", "Right")).train()
-    place, run, weights = tmp_path / "out", files().path, ("--format", "weights")
+    place = tmp_path / "out"
+    run = files().path
+    weights = ("--format", "weights")
     refused = export(run, *weights, "-o", tmp_path / "both.json", expect=ExitCode.CONFIG)
     assert "both.json: is not a directory; name one for the files of Left, Right, or name one of them" in refused.stderr
     for _ in range(2):  # a new directory, and an existing one
@@ -104,7 +106,8 @@ def test_several_behaviors_are_exported_into_a_directory(
 
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
 def test_what_is_there_is_not_replaced(export: Any, directory: Path, tmp_path: Path, kind: str) -> None:
-    path, other = tmp_path / "working/Agent.json", tmp_path / "other"
+    path = tmp_path / "working/Agent.json"
+    other = tmp_path / "other"
     other.write_text("mine")
     if kind == "file":
         path.write_text("mine")

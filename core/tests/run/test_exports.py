@@ -19,7 +19,8 @@ from rlcore.run.run import Run
 from rlcore.storage.mark import read_mark
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
-RESUME, ALL = {"checkpoint_settings.resume": True}, {"Agent.json": 200}
+RESUME = {"checkpoint_settings.resume": True}
+ALL = {"Agent.json": 200}
 
 
 def at_the_end(**settings: Any) -> dict[str, Any]:
@@ -102,7 +103,8 @@ def test_policies_are_exported_at_the_end_and_beside_the_checkpoints_that_are_ke
     mark = read_mark(directory)
     assert run.failures == [] and mark is not None and mark.exports == {**ALL, **beside(160, 200)}
     assert recorded(files()) == {160: "Agent/Agent-160.json", 200: "Agent/Agent-200.json", "final": "Agent.json"}
-    final, last = files().status["Agent"]["final_checkpoint"], files().status["Agent"]["checkpoints"][-1]
+    final = files().status["Agent"]["final_checkpoint"]
+    last = files().status["Agent"]["checkpoints"][-1]
     assert last["auxillary_file_paths"] == [weights(200), "checkpoints/200/state.json"]  # as ML-Agents writes it
     assert {**final, "file_path": last["file_path"]} == last
 

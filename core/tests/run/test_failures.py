@@ -90,7 +90,8 @@ def test_other_ranks_are_told_of_an_error_at_once_and_left_only_when_all_is_save
 
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, calls_before: int) -> None:
-    original, calls = os.fsync, 0
+    original = os.fsync
+    calls = 0
 
     def fsync(descriptor: int) -> None:
         nonlocal calls

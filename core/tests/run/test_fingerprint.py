@@ -26,7 +26,8 @@ def test_one_line_says_what_differs_from_the_checkpoint_and_what_that_does_to_th
     assert before["environment"] == {"attrs": version("attrs")}
     assert before["processes"] == {"ranks": "1", "workers": "0"}
     others = {"numpy": "9.9", "rlcore": "0.9", "torch": "3.0"}
-    own, found = library_versions(), fingerprint_module.installed
+    own = library_versions()
+    found = fingerprint_module.installed
     monkeypatch.setattr(fingerprint_module, "library_versions", lambda: others)
     monkeypatch.setattr(
         fingerprint_module, "installed", lambda names: {"attrs": "0.1"} if "attrs" in names else found(names)

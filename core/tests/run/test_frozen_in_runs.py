@@ -25,7 +25,8 @@ def test_a_resumed_run_equals_a_whole_one_and_shares_the_files_of_the_killed_one
     make_run(LOCAL | {"checkpoint_settings.run_id": "whole"}, **block).train()
     kill_after(make_run(LOCAL, **block), 120)
     make_run(LOCAL | {"checkpoint_settings.resume": True}, **block).train()
-    whole, resumed = files("whole"), files()
+    whole = files("whole")
+    resumed = files()
     assert whole.steps == resumed.steps and len(resumed.steps) == 5
     stored: dict[str, set[int]] = {}
     before: set[int] = set()

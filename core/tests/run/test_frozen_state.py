@@ -53,7 +53,8 @@ def inodes(*paths: Path) -> set[int]:
 
 
 def test_its_values_cannot_be_changed_by_any_name_that_still_refers_to_them() -> None:
-    array, order = np.arange(6.0).reshape(2, 3), [1, [2]]
+    array = np.arange(6.0).reshape(2, 3)
+    order = [1, [2]]
     state = FrozenState({"a": {"weights": array.T}, "order": order})
     array += 5
     order[1].append(3)
@@ -71,7 +72,8 @@ def test_of_another_one_copies_nothing_and_knows_what_the_other_knows(tmp_path: 
     state = FrozenState(policy(1))
     save_checkpoint(tmp_path, 1, {"Agent": {"old": state}})
     assert state.is_finite() and len(state.checksum) == 64
-    again, part = FrozenState(state), FrozenState({"rating": 1200.0, "policy": state})
+    again = FrozenState(state)
+    part = FrozenState({"rating": 1200.0, "policy": state})
     assert again == state and again.checksum == state.checksum and part.checksum == ""
     for other in (again["model"], part["policy"]["model"], copy.deepcopy(state)["model"]):
         assert np.shares_memory(other["layers"]["0"], state["model"]["layers"]["0"])
@@ -190,7 +192,8 @@ def test_a_flipped_bit_is_found_in_every_checkpoint_and_is_not_passed_on_to_a_ne
 def test_damage_that_leaves_size_and_time_is_found_within_eight_saves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, apart: bool
 ) -> None:
-    state, flushed = {"Agent": {"pool": [FrozenState(policy(seed)) for seed in range(24)]}}, FlushedFiles()
+    state = {"Agent": {"pool": [FrozenState(policy(seed)) for seed in range(24)]}}
+    flushed = FlushedFiles()
 
     def save(step: int) -> Path:
         return CheckpointSave(tmp_path, step, state, flushed=flushed, apart=apart).finish()
@@ -226,7 +229,8 @@ def test_without_links_every_checkpoint_has_its_own(tmp_path: Path, monkeypatch:
 
 def test_a_state_with_wrong_marks_is_refused(tmp_path: Path) -> None:
     path = save_checkpoint(tmp_path, 1, {"Agent": {"part": 0}})
-    state, manifest = path / "state.json", path / "manifest.json"
+    state = path / "state.json"
+    manifest = path / "manifest.json"
     listed = json.loads(manifest.read_text())
     for file, content, message in (
         ("../1/state.json", {}, "frozen part with the file '../1/state.json', which is"),
@@ -254,7 +258,8 @@ def test_a_kill_at_any_change_leaves_whole_checkpoints(tmp_path: Path, killing: 
     of_path = [(Path, name) for name in ("rename", "replace", "unlink", "write_text", "write_bytes", "mkdir", "chmod")]
     of_system = [(os, name) for name in ("fsync", "link", "unlink", "rmdir")]
     for points in itertools.count():
-        directory, whole = tmp_path / str(points), False
+        directory = tmp_path / str(points)
+        whole = False
         save(directory, 1)
         save(directory, 2)
         with killing(points, *of_path, *of_system) as killed, contextlib.suppress(killed):

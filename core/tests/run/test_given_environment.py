@@ -57,7 +57,8 @@ def test_a_run_in_a_given_environment_equals_one_in_the_same_environment_by_its_
 
 
 def test_what_the_function_made_is_closed_and_an_object_stays_open(config: Any) -> None:
-    maker, own = Maker(), Corridor()
+    maker = Maker()
+    own = Corridor()
     config["evaluation"] = {"interval": 100, "episodes": 2}
     Run(config, environment=maker).train()
     assert [each.closed for each in maker.made] == [1, 1]  # one to train in, one to evaluate in
@@ -71,7 +72,8 @@ def test_what_the_function_made_is_closed_and_an_object_stays_open(config: Any) 
 
 def test_an_environment_that_does_not_fit_is_closed_unless_it_is_an_object_of_the_program(config: Any) -> None:
     config["environment"]["num_envs"] = 3
-    maker, own = Maker(), Corridor()
+    maker = Maker()
+    own = Corridor()
     for given in (maker, own):
         with pytest.raises(EnvironmentFailed, match=r"made with num_envs 2 where run\.num_envs is 3"):
             Run(config, environment=given).start()

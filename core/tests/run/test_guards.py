@@ -63,7 +63,8 @@ def train(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         made = make_run({"environment.num_envs": 2})
         made.start()
         trainer = made._training.behaviors["Agent"].trainer
-        update, updates = trainer.update, []
+        update = trainer.update
+        updates = []
 
         def updated() -> Mapping[str, float]:
             updates.append(update())
@@ -157,7 +158,9 @@ def test_an_environment_that_hangs_is_shown_with_the_place_where_it_waits(
     train: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rlcore.run.training, "QUIET_SECONDS", 0.1)
-    environment, steps, before = Steering(), [], threading.enumerate()
+    environment = Steering()
+    steps = []
+    before = threading.enumerate()
 
     def hangs_once() -> None:
         steps.append(1)

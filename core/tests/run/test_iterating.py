@@ -21,7 +21,8 @@ def named(run_id: str, **changes: Any) -> dict[str, Any]:
 def returning(run: Run, losses: Any, tag: str = "Losses/Policy Loss") -> list[float]:
     """Has the trainer's updates return these values, one after the other; the list of those that it did."""
     run.start()
-    trainer, given = run.behaviors["Agent"].trainer, []
+    trainer = run.behaviors["Agent"].trainer
+    given = []
     update = trainer.update
     values = iter(losses)
 
@@ -39,11 +40,13 @@ def returning(run: Run, losses: Any, tag: str = "Losses/Policy Loss") -> list[fl
 
 def test_iterating_again_goes_on_and_never_resets(make_run: Any, files: Any) -> None:
     make_run(named("whole")).train()
-    run, seen = make_run(), []
+    run = make_run()
+    seen = []
     for epoch in run:
         seen.append((epoch.epoch, epoch.behaviors["Agent"].steps))
         break
-    environment, trainer = run.environment, run.behaviors["Agent"].trainer
+    environment = run.environment
+    trainer = run.behaviors["Agent"].trainer
     for epoch in run:
         seen.append((epoch.epoch, epoch.behaviors["Agent"].steps))
     assert seen == [(1, 50), (2, 100), (3, 150), (4, 200)]

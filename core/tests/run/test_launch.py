@@ -33,7 +33,9 @@ def test_an_id_that_is_used_again_is_another_job_in_another_torchrun() -> None:
         return done.stdout.strip()
 
     for name in ("none", "walker", ""):
-        one, again, other = launched(SOUND | {"TORCHELASTIC_RUN_ID": name}), launched(SOUND), of_another(name)
+        one = launched(SOUND | {"TORCHELASTIC_RUN_ID": name})
+        again = launched(SOUND)
+        other = of_another(name)
         assert one is not None and again is not None
         assert one == launched(SOUND | {"TORCHELASTIC_RUN_ID": name})
         assert len({one.job, again.job, other}) == 3

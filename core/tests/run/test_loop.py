@@ -50,7 +50,8 @@ def test_a_run_does_not_wait_for_a_behavior_that_never_acts(
     def asleep(run: Any) -> Any:
         """The run, whose environment has the agents of Right act from the step ``wakes`` on."""
         run.start()
-        step, reset = run.environment.step, run.environment.reset
+        step = run.environment.step
+        reset = run.environment.reset
 
         def changed(batches: Any) -> Any:
             batches["Right"].needs_action = np.full(2, len(steps) >= wakes)
@@ -103,7 +104,8 @@ def test_a_summary_stands_at_the_boundary_that_was_crossed(make_run: Any, files:
 
 
 def test_every_behavior_keeps_its_own_intervals_and_end(make_run: Any, files: Any) -> None:
-    left, right = {"max_steps": 70, "summary_freq": 20}, {"max_steps": 400, "summary_freq": 150}
+    left = {"max_steps": 70, "summary_freq": 20}
+    right = {"max_steps": 400, "summary_freq": 150}
     run = make_run({**PAIR, "behaviors.Left": left, "behaviors.Right": right}, **BOTH, checkpoint_interval=1000)
     run.train()
     assert summaries(files(), "Left") == [20, 40, 60, 70] and summaries(files(), "Right") == [150, 300, 400]

@@ -74,7 +74,8 @@ def test_a_resumed_run_equals_the_run_never_stopped(offline: Any, files: Any, ab
     Run(offline({"checkpoint_settings.run_id": "whole"}, keep_checkpoints=0)).train()
     run = Run(offline(keep_checkpoints=0))
     run.start()
-    trainer, update = run.behaviors["Agent"].trainer, run.behaviors["Agent"].trainer.update
+    trainer = run.behaviors["Agent"].trainer
+    update = run.behaviors["Agent"].trainer.update
 
     def stopping() -> Any:
         if trainer.steps + 4 >= stopped_at:

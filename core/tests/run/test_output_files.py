@@ -59,7 +59,9 @@ def test_files_beside_those_of_a_run_are_outputs(run: Path) -> None:
 
 
 def test_a_file_of_someone_else_is_replaced_only_by_force_and_a_link_never(tmp_path: Path) -> None:
-    mine, link, away = tmp_path / "mine", tmp_path / "link", tmp_path / "away"
+    mine = tmp_path / "mine"
+    link = tmp_path / "link"
+    away = tmp_path / "away"
     mine.write_text("mine")
     link.symlink_to("mine")
     away.symlink_to("nowhere")
@@ -78,7 +80,9 @@ def test_a_file_of_someone_else_is_replaced_only_by_force_and_a_link_never(tmp_p
 def test_a_file_is_written_beside_its_place_under_a_name_that_no_link_can_wait_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine, shared, page = tmp_path / "mine", tmp_path / "shared", tmp_path / "page"
+    mine = tmp_path / "mine"
+    shared = tmp_path / "shared"
+    page = tmp_path / "page"
     mine.write_text("mine")
     shared.hardlink_to(mine)
     write_atomically(page, b"one")

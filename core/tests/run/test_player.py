@@ -93,7 +93,9 @@ def played(environment: IdentityEnvironment, episodes: int, **more: Any) -> tupl
 
 
 def test_a_player_with_a_seed_draws_and_remembers_after_a_resume_what_it_would_have() -> None:
-    whole, stopped, other = Player(Drawing(), 3, seed=7), Player(Drawing(), 3, seed=7), Player(Drawing(), 3, seed=8)
+    whole = Player(Drawing(), 3, seed=7)
+    stopped = Player(Drawing(), 3, seed=7)
+    other = Player(Drawing(), 3, seed=8)
     expected = draws(whole, 6)
     first = draws(stopped, 2)
     assert first == expected[:2] != draws(other, 2) and first[0] != first[1]

@@ -32,7 +32,8 @@ def untimed(metrics: list[Any]) -> list[Any]:
 def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
     make_run: Any, files: Any, kind: str, at: int, kill_after: Any
 ) -> None:
-    changes, keywords = KINDS[kind]["changes"], KINDS[kind]["behavior"]
+    changes = KINDS[kind]["changes"]
+    keywords = KINDS[kind]["behavior"]
     with make_run({**changes, **WHOLE}, **keywords) as whole:
         whole.train()
     # A seed drawn at random is written down, and is what the other run takes.
@@ -147,7 +148,8 @@ def test_a_resume_refuses_another_run_and_leaves_it_as_it_was(
 def test_checkpoints_that_restart_all_episodes_are_ten_minutes_apart_unless_a_number_is_given(
     make_run: Any, files: Any, monkeypatch: Any, case: Any
 ) -> None:
-    warmup, speed = case["first_steps_per_second"], case["steps_per_second"]
+    warmup = case["first_steps_per_second"]
+    speed = case["steps_per_second"]
 
     def seconds(session: Session) -> float:
         return min(session.state.steps, 200) / warmup + max(session.state.steps - 200, 0) / speed

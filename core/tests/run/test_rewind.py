@@ -25,7 +25,8 @@ def back_to(step: int | str) -> dict[str, Any]:
 def test_a_run_resumed_from_an_earlier_checkpoint_repeats_its_steps(make_run: Any, files: Any, kind: str) -> None:
     changes = {"environment.type": kind}
     make_run(changes, **ALL).train()
-    whole, metrics = {step: files().checkpoint(step) for step in files().steps}, files().metrics
+    whole = {step: files().checkpoint(step) for step in files().steps}
+    metrics = files().metrics
     (files().path / "notes.txt").write_text("mine")
     with make_run({**changes, **back_to(80)}, **ALL) as run:
         run.start()

@@ -41,7 +41,8 @@ class Counts:
 
 
 def test_runs_of_one_plugin_have_their_own_stash_and_evaluations_share_it(make_run: Any, files: Any) -> None:
-    changes, plugins = {"evaluation": {"interval": 100, "episodes": 2}}, {"counts": Counts()}
+    changes = {"evaluation": {"interval": 100, "episodes": 2}}
+    plugins = {"counts": Counts()}
     runs = [make_run({**changes, "checkpoint_settings.run_id": name}, plugins) for name in ("first", "second")]
     for _ in zip(*runs, strict=True):  # side by side
         pass

@@ -49,7 +49,8 @@ def test_learned_numbers_that_are_not_finite_are_found_wherever_they_are() -> No
     assert non_finite({"buffer": {"reward": bad}, "model": {"a": np.ones(2)}}) is None
 
 
-BAD, LARGE = {"model": {"weight": np.array([np.nan])}}, {"model": {}, "numbers": [0] * 1_000_001}
+BAD = {"model": {"weight": np.array([np.nan])}}
+LARGE = {"model": {}, "numbers": [0] * 1_000_001}
 TOLD = "'Agent': model/weight is not finite at step 40, and is not saved"
 
 

@@ -99,7 +99,8 @@ def test_a_resume_does_not_depend_on_the_status(make_run: Any, files: Any, aband
 
 def lasting(run: Any) -> dict[str, Any]:
     """Everything that a run leaves, but for when it was made and how long that took."""
-    status, result = run.status, run.result
+    status = run.status
+    result = run.result
     for entry in (*status["Agent"]["checkpoints"], status["Agent"]["final_checkpoint"]):
         del entry["creation_time"]
     for key in ("wall_seconds", "steps_per_second"):
@@ -133,7 +134,8 @@ def test_status_shows_what_a_kill_before_the_status_file_left_behind(
     before = files().everything()
     answers = [run_rlcore("status", files().path, *options) for options in (["--json"], [])]
     assert [(each.exit_code, each.stderr) for each in answers] == [(0, "")] * 2
-    answer, text = json.loads(answers[0].stdout), " ".join(answers[1].stdout.split())
+    answer = json.loads(answers[0].stdout)
+    text = " ".join(answers[1].stdout.split())
     assert files().everything() == before
     assert answer["status"]["pace"] == {"lesson_num": lesson}
     entries = answer["status"]["Agent"]["checkpoints"]
@@ -160,7 +162,8 @@ def test_watching_shows_a_run_again_until_it_ends(
     make_run: Callable[..., Run], run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run()
-    epochs, waited = iter(run), []
+    epochs = iter(run)
+    waited = []
 
     def wait(seconds: float) -> None:
         waited.append(seconds)

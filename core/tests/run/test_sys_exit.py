@@ -19,7 +19,8 @@ from rlcore_devkit.fixtures import RunRlcore
 
 HERE = Path(__file__).parent
 CASES = yaml.safe_load((HERE / "data/sys_exit.yaml").read_text(encoding="utf-8"))
-RUNS, EVALUATIONS = CASES["run"], CASES["evaluate"]
+RUNS = CASES["run"]
+EVALUATIONS = CASES["evaluate"]
 
 
 @pytest.fixture

@@ -79,7 +79,8 @@ def test_episodes_of_slots_that_are_not_learned_from_do_not_count(make_run: Any,
 class PlayingOn(TrainerWrapper):
     """Agents keep acting after ``stop_learning``, and nothing is learned."""
 
-    acted, stopped_at = 0, -1
+    acted = 0
+    stopped_at = -1
 
     def stop_learning(self) -> None:
         if self.stopped_at < 0:  # called again at every summary

@@ -24,7 +24,8 @@ def tampered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """``tampered(change, at=31)``: every corridor changes the batches of its steps from that one on; 0 is its reset."""
 
     def tamper(change: Callable[[Any], Any], at: int) -> None:
-        reset, step = TinyCorridor.reset, TinyCorridor.step
+        reset = TinyCorridor.reset
+        step = TinyCorridor.step
 
         def changed(environment: Any, batches: Mapping[str, AgentBatch]) -> Any:
             environment.count = getattr(environment, "count", -1) + 1

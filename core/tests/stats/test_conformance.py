@@ -72,7 +72,8 @@ def test_a_broken_reward_is_noticed(tmp_path: Path, broken: type[ExtrinsicReward
 
 def buffers(writer: StatsWriter) -> None:
     calls: list[Any] = []
-    write, close = writer.write, writer.close
+    write = writer.write
+    close = writer.close
     writer.write = lambda *call: calls.append(call)  # type: ignore[method-assign]
 
     def broken() -> None:

@@ -97,8 +97,12 @@ def test_returns_are_the_sums_in_the_order_of_the_steps_to_the_last_bit(slots: i
     """Slots wait now and then, episodes are longer and shorter than the steps added up together, some rewards are
     float64, and statistics are read and saved on the way."""
     random = np.random.default_rng(1)
-    sums, again, expected = Sums(slots), Sums(slots), []
-    returns, lengths, acted = [0.0] * slots, [0] * slots, [True] * slots
+    sums = Sums(slots)
+    again = Sums(slots)
+    expected = []
+    returns = [0.0] * slots
+    lengths = [0] * slots
+    acted = [True] * slots
     for step in range(12 * HELD_STEPS):
         over = random.random(slots) < (0.3 if step < 2 * HELD_STEPS else 0.01)
         acts = random.random(slots) < 0.8 if 5 * HELD_STEPS < step < 6 * HELD_STEPS else None

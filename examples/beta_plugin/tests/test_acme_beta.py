@@ -93,7 +93,8 @@ def test_equal_seeds_and_a_resumed_run_give_equal_policies(trainings: SmallTrain
             state: dict[str, Any] = run.behaviors["Agent"].trainer.state_dict()["model"]
             return state
 
-    whole, again = trained("whole", 768), trained("again", 768)
+    whole = trained("whole", 768)
+    again = trained("again", 768)
     half = trained("cut", 512)
     resumed = trained("cut", 768, resume=True)
     for name, array in whole.items():

@@ -165,7 +165,8 @@ def test_a_run_that_is_killed_and_resumed_has_the_rows_of_a_run_that_was_never_s
     words = ["run", "config.yaml", "--run-id", "killed", "-p", "module:./killer.py"]
     ran = subprocess.run([sys.executable, "-m", "rlcore.cli.main", *words], cwd=finished.path, check=False)
     assert ran.returncode == -signal.SIGKILL
-    at, lesson = killed.steps[-1], killed.rows(LESSONS)[-1]
+    at = killed.steps[-1]
+    lesson = killed.rows(LESSONS)[-1]
     assert lesson[0] > at and lesson[2] == 2
     monkeypatch.setenv("LOGNAME", "bob")
     resumed = run_rlcore("run", "config.yaml", "--resume", "--run-id", "killed")

@@ -58,7 +58,9 @@ def test_the_checkpoint_that_is_uploaded_is_held_and_at_most_one_waits(
 ) -> None:
     """The first upload ends after the last checkpoint was saved; two others were skipped in the meantime."""
     config["behaviors"]["Pole"]["keep_checkpoints"] = 1
-    finished, there, copied = threading.Event(), [], []
+    finished = threading.Event()
+    there = []
+    copied = []
     left: set[str] = set()
 
     def slow(checkpoint: Path, target: Path) -> None:
@@ -142,7 +144,8 @@ def test_an_upload_has_three_attempts_unless_it_is_refused(
     uploader: Callable[..., Uploader],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    made, hold = uploader(*errors), Hold()
+    made = uploader(*errors)
+    hold = Hold()
     made.add(hold, Path("checkpoints/500"))  # type: ignore[arg-type]
     made.close(10.0)
     assert hold.released and list(made.missing) == (["500"] if missing else [])
@@ -150,7 +153,8 @@ def test_an_upload_has_three_attempts_unless_it_is_refused(
 
 
 def test_a_copy_replaces_the_remains_of_a_run_that_was_killed(tmp_path: Path) -> None:
-    checkpoint, target = tmp_path / "500", tmp_path / "copies/500"
+    checkpoint = tmp_path / "500"
+    target = tmp_path / "copies/500"
     for directory in (checkpoint, target, tmp_path / "copies/.500.part"):
         directory.mkdir(parents=True)
     (target / "old").touch()

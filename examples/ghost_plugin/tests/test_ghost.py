@@ -191,7 +191,8 @@ def test_an_opponent_keeps_its_policy_until_its_episode_ends() -> None:
 
 
 def test_a_snapshot_is_taken_every_save_steps_and_replaces_the_oldest() -> None:
-    ghost, kept = made(0.5), []
+    ghost = made(0.5)
+    kept = []
     for ghost.trainer.steps in (0, 99, 100, 150, 230, 310, 410, 1000):
         ghost.draw(np.arange(0))
         kept.append([policy.option for policy in ghost.mix.policies])
@@ -201,7 +202,8 @@ def test_a_snapshot_is_taken_every_save_steps_and_replaces_the_oldest() -> None:
 def test_half_of_the_agents_learn_one_in_each_environment_and_of_both_teams(configure: Configure) -> None:
     with Run(configure()) as run:
         run.start()
-        behavior, ghost = run.behaviors["Player"].spec, run.behaviors["Player"].trainer
+        behavior = run.behaviors["Player"].spec
+        ghost = run.behaviors["Player"].trainer
         assert behavior.slots == 32 and sorted([*ghost.learning, *ghost.playing]) == list(range(32))
         assert behavior.env_index[ghost.learning].tolist() == list(range(16))
         assert behavior.team[ghost.learning].tolist() == [0, 1] * 8
@@ -271,7 +273,8 @@ def test_a_state_without_earlier_selves_is_refused_and_changes_nothing(configure
     with Run(configure()) as run:
         run.start()
         ghost: Any = run.behaviors["Player"].trainer
-        state, before = copy.deepcopy(ghost.trainer.state_dict()), ghost.generator.bit_generator.state
+        state = copy.deepcopy(ghost.trainer.state_dict())
+        before = ghost.generator.bit_generator.state
         with pytest.raises(RunStateError, match="'earlier_selves' is missing"):
             ghost.load_state_dict(state)
         assert ghost.generator.bit_generator.state == before

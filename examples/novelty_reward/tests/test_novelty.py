@@ -39,10 +39,12 @@ class TestNovelty(RewardProviderConformance):
 
     def test_before_the_first_update_nothing_is_rewarded_and_then_errors_are_in_units_of_the_returns(self) -> None:
         reward = self.provider()
-        first, second = self.transitions(1), self.transitions(2)
+        first = self.transitions(1)
+        second = self.transitions(2)
         with torch.no_grad():
             assert not reward.evaluate(first).any()
-        sums, returns = np.zeros(self.slots), []
+        sums = np.zeros(self.slots)
+        returns = []
         for given in (first, second):
             predicted = copy.deepcopy(reward)  # the errors of the update are measured before the predictor moves
             predicted.networks.normalizer.update(rows_of(given))
@@ -55,10 +57,13 @@ class TestNovelty(RewardProviderConformance):
             np.testing.assert_allclose(reward.evaluate(second), expected, rtol=1e-4)
 
     def test_a_minibatch_is_scaled_by_what_was_collected(self) -> None:
-        reward, collected, drawn = self.provider(), self.transitions(1), flat(self.transitions(2))
+        reward = self.provider()
+        collected = self.transitions(1)
+        drawn = flat(self.transitions(2))
         predicted = copy.deepcopy(reward)
         predicted.networks.normalizer.update(rows_of(collected))
-        sums, returns = np.zeros(self.slots), []
+        sums = np.zeros(self.slots)
+        returns = []
         for row in errors(predicted, collected):
             sums = 0.9 * sums + row
             returns.append(sums)
@@ -118,7 +123,8 @@ def errors(reward: NoveltyReward, given: Transitions) -> NDArray[np.float64]:
     """Mean squared errors of the predictor, computed with numpy: the shape of the rewards."""
     rows = rows_of(given).numpy().astype(np.float64)
     normalizer = reward.networks.normalizer
-    count, mean = float(normalizer.count), normalizer.mean.numpy()
+    count = float(normalizer.count)
+    mean = normalizer.mean.numpy()
     inputs = np.clip((rows - mean) / np.sqrt(normalizer.m2.numpy() / count + 1e-8), -5, 5)
     outputs = []
     for network in (reward.networks.predictor, reward.networks.target):

@@ -70,7 +70,9 @@ def test_gradient_steps_are_those_of_adamw_driven_by_hand(tmp_path: Path) -> Non
         {"params": [p for p in copies if p.ndim > 1], "weight_decay": 0.1},
         {"params": [p for p in copies if p.ndim < 2], "weight_decay": 0.0},
     ]
-    by_hand, step, rates = torch.optim.AdamW(groups, eps=1e-5, fused=True), trainer.optimizer.step, set()
+    by_hand = torch.optim.AdamW(groups, eps=1e-5, fused=True)
+    step = trainer.optimizer.step
+    rates = set()
 
     def both() -> None:
         progress = (trainer.steps - 64) / trainer.settings.max_steps  # where the rollout began

@@ -74,7 +74,8 @@ def test_targets_are_the_smallest_quantiles_of_all_critics_together(
 def test_the_loss_is_that_of_quantile_regression() -> None:
     """Each pair of a quantile and a sample by itself."""
     generator = np.random.default_rng(2)
-    quantiles, samples = generator.normal(0, 2, (4, 2, 3, 5)), generator.normal(0, 2, (4, 2, 7))
+    quantiles = generator.normal(0, 2, (4, 2, 3, 5))
+    samples = generator.normal(0, 2, (4, 2, 7))
     found = quantile_huber(torch.from_numpy(quantiles), torch.from_numpy(samples)).numpy()
     for row in range(4):
         for reward in range(2):

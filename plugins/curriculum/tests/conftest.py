@@ -166,7 +166,9 @@ class Script:
 def ended_episodes(text: str, on: Sequence[int], begun: int) -> EndedEpisodes:
     """Parse the episodes of an event; ``on`` are the current visits, and ``begun`` episodes came before."""
     behavior, texts = (text[0], text[2:].split()) if text[1:2] == ":" else ("B", text.split())
-    returns, groups, draw_id = [], [], []
+    returns = []
+    groups = []
+    draw_id = []
     for each in texts:
         numbers = re.fullmatch(r"(?P<own>[-\d.]+)(\+(?P<group>[-\d.]+))?(@(?P<lessons>[\d,]+))?", each)
         assert numbers, f"{each!r} is not an episode"

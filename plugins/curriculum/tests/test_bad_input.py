@@ -14,7 +14,8 @@ from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
 from rlcore_curriculum.sampler_settings import SamplerSettings
 
 RULES = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text(encoding="utf-8"))
-SHORT, TYPED = RULES["files"]["short"], RULES["files"]["typed"]
+SHORT = RULES["files"]["short"]
+TYPED = RULES["files"]["typed"]
 
 
 @pytest.mark.parametrize("mistake", RULES["mistakes"])

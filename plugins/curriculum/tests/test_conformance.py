@@ -69,7 +69,8 @@ class TestConstant(SamplerConformance):
 class TestUniform(SamplerConformance):
     sampler = "uniform"
     parameters = {"min_value": -1e308, "max_value": 1.7e308}
-    low, high = -1e308, 1.7e308
+    low = -1e308
+    high = 1.7e308
 
 
 class TestGaussian(SamplerConformance):
@@ -80,7 +81,8 @@ class TestGaussian(SamplerConformance):
 class TestMultiRangeUniform(SamplerConformance):
     sampler = "multirangeuniform"
     parameters = {"intervals": [[0.0, 1.0], [4.0, 4.5]]}
-    low, high = 0.0, 4.5
+    low = 0.0
+    high = 4.5
 
 
 # ---------------------------------------------------------------- broken on purpose
@@ -121,7 +123,8 @@ CHANGES = "test_sampling_changes_neither_its_argument_nor_global_random_numbers"
 def test_a_broken_sampler_is_noticed(monkeypatch: pytest.MonkeyPatch, broken: Any, rule: str) -> None:
     class Conformance(SamplerConformance):
         sampler = "uniform"
-        low, high = 0.0, 1.0
+        low = 0.0
+        high = 1.0
 
     monkeypatch.setattr("rlcore_curriculum.samplers.UniformSampler", lambda settings: Broken(broken))
     with pytest.raises(AssertionError):

@@ -51,7 +51,8 @@ def test_the_number_of_an_episode_depends_on_parameter_environment_and_episode(m
 
 @pytest.mark.parametrize(("seed", "num_envs"), [(8, 4), (7, 9)])
 def test_numbers_depend_on_the_runs_seed_and_not_on_num_envs(make: Any, seed: int, num_envs: int) -> None:
-    one, other = drawn(make(TEXT), [0, 1], [3, 4]), drawn(make(TEXT, seed=seed, num_envs=num_envs), [0, 1], [3, 4])
+    one = drawn(make(TEXT), [0, 1], [3, 4])
+    other = drawn(make(TEXT, seed=seed, num_envs=num_envs), [0, 1], [3, 4])
     assert ([row[0] for row in one] == [row[0] for row in other]) == (seed == 7)
     assert [row[1:] for row in one] == [row[1:] for row in other]  # one with its own seed, one constant
 

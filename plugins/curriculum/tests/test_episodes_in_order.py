@@ -43,7 +43,8 @@ class Plain:
 
 
 def test_an_episode_is_waited_for_while_64_others_of_each_environment_end() -> None:
-    order, numbers = EpisodesInOrder(1, num_envs=100), np.arange(1, 6400)
+    order = EpisodesInOrder(1, num_envs=100)
+    numbers = np.arange(1, 6400)
     order.add(numbers, numbers.astype(float))
     assert order.pop(0) is None
 
@@ -58,8 +59,10 @@ step = st.tuples(
 @given(history=st.lists(step, max_size=60), capacity=st.sampled_from([1, 2, 8, 64]))
 @settings(deadline=None, derandomize=True)
 def test_a_random_history_is_handed_on_as_by_plain_lists(history: list[Any], capacity: int) -> None:
-    order, plain = EpisodesInOrder(3, capacity=capacity), Plain(capacity)
-    numbers, begun = np.arange(SLOTS), SLOTS
+    order = EpisodesInOrder(3, capacity=capacity)
+    plain = Plain(capacity)
+    numbers = np.arange(SLOTS)
+    begun = SLOTS
     for ended, lost, saved in history:
         rows = np.array(sorted(ended), np.int64)
         if rows.size:
@@ -75,7 +78,8 @@ def test_a_random_history_is_handed_on_as_by_plain_lists(history: list[Any], cap
             state = order.state_dict()
             order = EpisodesInOrder(3, capacity=capacity)
             order.load_state_dict(state)
-        taken, expected = order.pop(int(numbers.min())), plain.pop(int(numbers.min()))
+        taken = order.pop(int(numbers.min()))
+        expected = plain.pop(int(numbers.min()))
         if not expected:
             assert taken is None
         else:

@@ -80,7 +80,8 @@ def test_the_name_of_an_installed_plugin_is_refused(installed_plugin: InstallPlu
 
 @pytest.mark.parametrize("kind", CASES["taken"])
 def test_the_name_of_something_that_rlcore_provides_is_refused(kind: str, run_rlcore: RunRlcore) -> None:
-    name, noun = CASES["taken"][kind]["name"], CASES["taken"][kind]["noun"]
+    name = CASES["taken"][kind]["name"]
+    noun = CASES["taken"][kind]["noun"]
     refused = run_rlcore("plugins", "new", name, "--kind", kind)
     assert refused.exit_code == 2
     assert f"'{name}' is the name of {noun} of rlcore's own; choose another" in refused.stderr
@@ -178,7 +179,9 @@ def test_what_exists_is_left_alone(tmp_path: Path, there: str) -> None:
 
 
 def test_an_error_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parent, write, written_files = tmp_path / "plugins", Path.write_text, []
+    parent = tmp_path / "plugins"
+    write = Path.write_text
+    written_files = []
 
     def full(path: Path, *arguments: Any, **options: Any) -> int:
         written_files.append(path)

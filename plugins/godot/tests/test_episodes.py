@@ -16,7 +16,8 @@ Make = Callable[..., Environment]
 
 def test_policies_are_behaviors_with_the_observations_and_actions_of_their_agents(make: Make) -> None:
     environment = make(num_envs=2)
-    walker, flyer = environment.behaviors["walker"], environment.behaviors["flyer"]
+    walker = environment.behaviors["walker"]
+    flyer = environment.behaviors["flyer"]
     assert [(o.name, o.shape, o.dtype, o.kind) for o in walker.observations] == [
         ("obs", (3,), np.float32, "vector"),
         ("camera_2d", (2, 3, 3), np.uint8, "image"),
@@ -69,13 +70,15 @@ def test_observations_are_those_of_each_agent_at_each_decision(make: Make) -> No
 def test_an_agent_ends_alone_with_its_final_observation_and_begins_its_next_episode(make: Make, num_envs: int) -> None:
     environment = make(num_envs=num_envs)
     begun(environment)
-    step, episode = [0, 0, 0], [0, 0, 0]
+    step = [0, 0, 0]
+    episode = [0, 0, 0]
     ends = 0
     for _ in range(20):
         batches = idle(environment)
         for agent, (name, row) in enumerate((("walker", 0), ("walker", 1), ("flyer", 0))):
             step[agent] += 1
-            over, cut = step[agent] == LENGTHS[agent], episode[agent] % 2 == 1
+            over = step[agent] == LENGTHS[agent]
+            cut = episode[agent] % 2 == 1
             last = [agent, episode[agent], step[agent]]
             if over:
                 episode[agent], step[agent] = episode[agent] + 1, 0

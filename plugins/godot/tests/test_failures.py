@@ -58,7 +58,8 @@ def test_every_fault_has_a_message() -> None:
 )
 def test_a_fault_is_one_message_with_the_last_lines_of_the_game(make: Make, fault: str) -> None:
     error = failed(make, fault)
-    first, log = str(error), str(error.__cause__)
+    first = str(error)
+    log = str(error.__cause__)
     assert MESSAGES[fault] in first
     where = "its start" if fault.startswith(("start", "info")) and fault not in godot_player.OF_ENDS else "step"
     assert f"godot_player.py failed in {where}: " in first

@@ -31,12 +31,14 @@ def test_what_would_change_reported_scores_is_refused_and_wrong_names_get_the_ne
 
 def test_a_film_shows_the_game_that_the_policy_sees(make, tmp_path) -> None:
     pytest.importorskip("moviepy", reason="films need the extra 'video'")
-    filmed, native = make(PACMAN, 1, video=tmp_path), make(PACMAN, 1)
+    filmed = make(PACMAN, 1, video=tmp_path)
+    native = make(PACMAN, 1)
     (seen, trained) = (next(iter(each.behaviors["Agent"].observations)) for each in (filmed, native))
     assert seen == trained and seen.shape == (84, 84, 4)
     native.close()
     batch = begin(filmed, 5)
-    rng, rewards = np.random.default_rng(0), 0.0
+    rng = np.random.default_rng(0)
+    rewards = 0.0
     for _ in range(1000):
         batch = act(filmed, rng.integers(9))
         rewards += float(batch.reward[0])

@@ -46,7 +46,8 @@ def test_observations_are_left_out_and_flattened_by_key_and_the_others_stay_as_t
         for key in ("rgb", "stack", "grid"):  # in the order of the space: channels of a stack come first
             np.testing.assert_array_equal(rows[key], stacked[key].reshape(3, -1).astype(np.float32))
         np.testing.assert_array_equal(rows["place"], unflattened.stack(samples)["place"])
-    low, high = flat.specs[2].low, flat.specs[2].high
+    low = flat.specs[2].low
+    high = flat.specs[2].high
     np.testing.assert_array_equal(low, np.arange(6.0) - 9)
     assert high == 9.0 and flat.specs[0].low == 0.0 and flat.specs[0].high == 255.0
 

@@ -99,7 +99,8 @@ def learned(run: Run) -> dict[str, Any]:
 
 @pytest.mark.parametrize("environment", [Dice, Pips, Sample])
 def test_equal_seeds_give_equal_runs_and_a_resumed_run_is_equal(environment: Any, run_of: Any) -> None:
-    first, second = run_of(environment, "first"), run_of(environment, "second")
+    first = run_of(environment, "first")
+    second = run_of(environment, "second")
     with first:
         first.train()
         assert first.describe().resume.kind == "exact"

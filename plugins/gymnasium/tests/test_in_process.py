@@ -55,12 +55,14 @@ def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
         return None if mask is None else mask.tolist()
 
     np.testing.assert_array_equal(batch.observations["observation"], [expected(value) for value in firsts])
-    generator, ends = np.random.default_rng(0), 0
+    generator = np.random.default_rng(0)
+    ends = 0
     for _ in range(steps):
         assert listed(batch.action_mask) == masks(infos)
         actions = random_actions(ours.behaviors, {"Agent": batch}, generator)
         batch = ours.step(actions)["Agent"]
-        finals, infos = [], list(infos)
+        finals = []
+        infos = list(infos)
         for index, env in enumerate(plain):
             action = actions["Agent"].continuous[index] if spec.continuous else int(actions["Agent"].discrete[index, 0])
             observation, reward, terminated, truncated, infos[index] = env.step(action)
@@ -96,7 +98,8 @@ def test_an_environment_that_reuses_its_array_still_gives_the_final_observation(
     for environment in (reusing, fresh):
         begin(environment, SEEDS)
     for _ in range(3):
-        ours, theirs = act(reusing), act(fresh)
+        ours = act(reusing)
+        theirs = act(fresh)
         for key in ("observations", "final_observations"):
             np.testing.assert_array_equal(getattr(ours, key)["observation"], getattr(theirs, key)["observation"])
         assert (ours.observations["observation"] != ours.final_observations["observation"]).all()

@@ -27,7 +27,8 @@ ROWS = 5
 
 def codec_actions(codec: ActionCodec, generator: np.random.Generator) -> Actions:
     low, high = codec.bounds()
-    low, high = np.maximum(low, -3.0), np.minimum(high, 3.0)
+    low = np.maximum(low, -3.0)
+    high = np.minimum(high, 3.0)
     continuous = generator.uniform(low, high, (ROWS, len(low))).astype(np.float32)
     discrete = generator.integers(codec.discrete, size=(ROWS, len(codec.discrete)))
     return Actions(continuous if len(low) else None, discrete if codec.discrete else None)

@@ -136,7 +136,12 @@ def by_hand(envs: list[Any], make: Callable[[], Any] | None, actions: Sequence[A
     infos = [env.reset(seed=SEEDS(index, episodes[index]))[1] for index, env in enumerate(envs)]
     masked = "action_mask" in infos[0]
     for each in actions:
-        rows, finals, masks, final_masks, rewards, ended = [], [], [], [], [], []
+        rows = []
+        finals = []
+        masks = []
+        final_masks = []
+        rewards = []
+        ended = []
         flags: tuple[list[bool], list[bool]] = ([], [])
         for index, action in enumerate(acting.rows(copy.deepcopy(each["Agent"]))):
             observation, reward, terminated, truncated, info = envs[index].step(action)
@@ -206,7 +211,9 @@ def checked(
         assert list(played(resumed, actions[SAVED_AT:])) == seen[SAVED_AT:]
         return "saved"
     assert seen == list(by_hand(envs, wrapped, actions[:SAVED_AT]))
-    resumed, upcoming = made(), first.episodes + 1  # a checkpoint ends the episodes
+    # a checkpoint ends the episodes
+    resumed = made()
+    upcoming = first.episodes + 1
     for each in (first, resumed):
         each.reset(SEEDS, upcoming)
     ours, theirs = (list(played(each, actions[SAVED_AT:])) for each in (first, resumed))

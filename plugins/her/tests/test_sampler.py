@@ -74,7 +74,8 @@ class Log:
         self.buffer.observe(self._batch(**flags))
 
     def _batch(self, terminated: Any = (), truncated: Any = (), aborted: Any = ()) -> AgentBatch:
-        ended, lost = sorted([*terminated, *truncated]), list(aborted)
+        ended = sorted([*terminated, *truncated])
+        lost = list(aborted)
         finals = None
         if ended:
             finals = self._seen(ended)
@@ -108,7 +109,8 @@ class Log:
 
 def played(spec: BehaviorSpec, steps: int, rows_per_slot: int) -> Log:
     """Episodes of different lengths in each slot, which end in every way; the last ones are open."""
-    log, chance = Log(spec, rows_per_slot), np.random.default_rng(3)
+    log = Log(spec, rows_per_slot)
+    chance = np.random.default_rng(3)
     for _ in range(steps):
         how = chance.choice(4, size=spec.slots, p=(0.85, 0.05, 0.05, 0.05))
         log.step(**{name: np.flatnonzero(how == k) for k, name in enumerate(("terminated", "truncated", "aborted"), 1)})
@@ -141,7 +143,8 @@ def test_goals_are_those_that_the_strategy_allows_and_each_of_them_is_drawn(
         log.step(truncated=[0] if log.numbers == 281 else [])
     sample, relabeled = drawn(log, sampler(spec, tmp_path, strategy=strategy, tolerance=0.0, relabeled=1.0))
     assert relabeled.all()
-    goals, now = sample.steps.observations["desired_goal"][:, 0], sample.steps.observations["achieved_goal"][:, 0]
+    goals = sample.steps.observations["desired_goal"][:, 0]
+    now = sample.steps.observations["achieved_goal"][:, 0]
     np.testing.assert_array_equal(goals, sample.steps.next_observations["desired_goal"][:, 0])
     there = set(log.buffer.observations["achieved_goal"][: log.buffer.filled, 0].tolist())
     of_first: dict[float, set[float]] = {}
@@ -172,8 +175,10 @@ def test_rewards_and_ends_are_computed_for_the_new_goal_and_no_other_row_changes
     spec = behavior(2, Parity())
     log = played(spec, 200, 300)
     sample, relabeled = drawn(log, sampler(spec, tmp_path))
-    steps, stored = sample.steps, log.buffer.transitions(sample.rows)
-    reached, goals = steps.next_observations["achieved_goal"][:, 0], steps.observations["desired_goal"][:, 0]
+    steps = sample.steps
+    stored = log.buffer.transitions(sample.rows)
+    reached = steps.next_observations["achieved_goal"][:, 0]
+    goals = steps.observations["desired_goal"][:, 0]
     even = (reached + goals) % 2 == 0
     np.testing.assert_array_equal(steps.reward, np.where(relabeled, np.where(even, 10.0, -3.0), 0.5))
     np.testing.assert_array_equal(steps.terminated, np.where(relabeled, reached % 5 == 0, stored.terminated))

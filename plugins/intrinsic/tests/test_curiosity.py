@@ -16,7 +16,8 @@ from rlcore_devkit.conformance.rewards import evaluate
 from rlcore_devkit.environments import identity_hybrid, identity_multi_branch
 from rlcore_intrinsic.curiosity import parts_of
 
-FORWARD, INVERSE = "Losses/Curiosity Forward Loss", "Losses/Curiosity Inverse Loss"
+FORWARD = "Losses/Curiosity Forward Loss"
+INVERSE = "Losses/Curiosity Inverse Loss"
 Array = NDArray[np.float64]
 SMALL = {
     "network_settings": {"hidden_units": 8, "num_layers": 1, "activation": "relu"},
@@ -70,7 +71,8 @@ class ByHand:
             hidden = layer(f"{name}.0", x)
             return layer(f"{name}.2", hidden / (1 + np.exp(-hidden)))
 
-        before, after = features(given.observations), features(given.next_observations)
+        before = features(given.observations)
+        after = features(given.next_observations)
         columns = []
         if given.actions.continuous is not None:
             columns.append(given.actions.continuous.reshape(count, -1) / 4)
@@ -90,7 +92,8 @@ class ByHand:
 
 
 def test_losses_are_those_of_the_paper(make_curiosity: Any, behavior: BehaviorSpec, rollout: Any) -> None:
-    reward, given = make_curiosity(), rollout(1)
+    reward = make_curiosity()
+    given = rollout(1)
     by_hand = ByHand(reward.state_dict(), behavior, given)
     descended: list[torch.Tensor] = []
     reward.gradient_step = descended.append
@@ -122,9 +125,11 @@ def test_without_normalization_rewards_are_at_most_one_after_strength_as_in_ml_a
 
 
 def test_the_encoder_learns_from_the_inverse_model_alone(make_curiosity: Any, rollout: Any) -> None:
-    reward, given = make_curiosity(), rollout(1)
+    reward = make_curiosity()
+    given = rollout(1)
     before, after, actions = parts_of(reward.rows(given))
-    features, following = reward.model.features(before), reward.model.features(after)
+    features = reward.model.features(before)
+    following = reward.model.features(after)
     encoder = list(reward.model.encoder.parameters())
     forward = reward.model.errors(features, actions, following).mean()
     assert torch.autograd.grad(forward, encoder, allow_unused=True, retain_graph=True) == (None,) * len(encoder)

@@ -75,9 +75,11 @@ class Drawn:
 
 @pytest.mark.parametrize("use_actions", [False, True])
 def test_loss_penalty_and_reward_of_a_linear_discriminator(make_gail: Any, rollout: Rollout, use_actions: bool) -> None:
-    reward, given = make_gail(use_actions=use_actions), rollout(1)
+    reward = make_gail(use_actions=use_actions)
+    given = rollout(1)
     model = reward.state_dict()["model"]
-    weight, bias = model["estimate.weight"][0].astype(np.float64), float(model["estimate.bias"][0])
+    weight = model["estimate.weight"][0].astype(np.float64)
+    bias = float(model["estimate.bias"][0])
     ours = rows_of(given, use_actions) @ weight + bias
     probability = 1 / (1 + np.exp(-ours))
     np.testing.assert_allclose(evaluate(reward, given), -np.log(1 - probability).reshape(5, 3), rtol=1e-5)
@@ -183,7 +185,8 @@ def test_minibatches_have_as_many_transitions_of_the_expert_as_of_the_agents(
 
 
 def test_observations_are_normalized_by_expert_and_agents_in_equal_parts(make_gail: Any, rollout: Rollout) -> None:
-    reward, given = make_gail(normalize_observations=True), rollout(1)
+    reward = make_gail(normalize_observations=True)
+    given = rollout(1)
     drawn = Drawn(reward)
     reward.update(given)
     rows = np.concatenate([rows_of(given, False), rows_of(drawn.given[0], False)])

@@ -15,7 +15,9 @@ from rlcore_devkit.conformance.rewards import evaluate, in_one_row
 from rlcore_devkit.environments import identity_hybrid
 from rlcore_intrinsic.reward_scale import RewardScale
 
-SLOTS, ROWS, GAMMA = 3, 5, 0.9
+SLOTS = 3
+ROWS = 5
+GAMMA = 0.9
 TAG = "Losses/RND Loss"
 
 
@@ -49,7 +51,8 @@ def errors(state: dict[str, Any], given: Transitions, columns: NDArray[np.bool_]
     rows = [array.reshape(given.reward.size, -1) for array in given.next_observations.values()]
     x = np.concatenate(rows, 1).astype(np.float64)
     if columns is not None:
-        mean, count = model["inputs.normalizer.mean"], model["inputs.normalizer.count"]
+        mean = model["inputs.normalizer.mean"]
+        count = model["inputs.normalizer.count"]
         scaled = np.clip((x - mean) / np.sqrt(model["inputs.normalizer.m2"] / count + 1e-8), -5, 5)
         x = np.where(columns, scaled, x)
 
@@ -77,11 +80,13 @@ def updated(reward: Any, given: Transitions) -> dict[str, Any]:
 
 def test_rewards_are_errors_in_units_of_the_spread_of_their_discounted_sums(make_rnd: Any, rollout: Rollout) -> None:
     reward = make_rnd()
-    first, second = rollout(1), rollout(2)
+    first = rollout(1)
+    second = rollout(2)
     assert not evaluate(reward, first).any(), "nothing to normalize by"
     columns = reward.model.inputs.normalized_columns.numpy()
     assert columns.any() and not columns.all()
-    sums, returns = np.zeros(SLOTS), []
+    sums = np.zeros(SLOTS)
+    returns = []
     for given in (first, second):
         for row in errors(updated(reward, given), given, columns):
             sums = GAMMA * sums + row
@@ -95,9 +100,13 @@ def test_a_minibatch_is_scaled_by_what_was_collected_in_whatever_shape(
 ) -> None:
     """Equal experience gives one scale: as [T, S], as [N] with slots, and beside minibatches that have no order."""
     columns = make_rnd().model.inputs.normalized_columns.numpy()
-    whole, flat, beside = make_rnd(), make_rnd(), make_rnd()
-    given, drawn = rollout(1), transitions_of(behavior, (4,), 2)
-    sums, returns = np.zeros(SLOTS), []
+    whole = make_rnd()
+    flat = make_rnd()
+    beside = make_rnd()
+    given = rollout(1)
+    drawn = transitions_of(behavior, (4,), 2)
+    sums = np.zeros(SLOTS)
+    returns = []
     for row in errors(updated(whole, given), given, columns):
         sums = GAMMA * sums + row
         returns.append(sums)
@@ -116,14 +125,17 @@ def test_a_minibatch_is_scaled_by_what_was_collected_in_whatever_shape(
 @pytest.mark.parametrize("correlation", [0.0, 0.9, 0.99])
 def test_the_scale_is_the_spread_of_sums_of_each_slot_for_slots_that_act_in_turns(correlation: float) -> None:
     """Compared with a recursion in float64; slot 0 acts in each step, slot 1 in every second one, slot 2 rarely."""
-    random, gamma = np.random.default_rng(1), 0.99
+    random = np.random.default_rng(1)
+    gamma = 0.99
     acted = [(step, slot) for step in range(400) for slot, every in enumerate((1, 2, 7)) if step % every == 0]
     slots = np.array([slot for _, slot in acted])
-    noise, rewards = random.standard_normal(3), []
+    noise = random.standard_normal(3)
+    rewards = []
     for slot in slots:
         noise[slot] = correlation * noise[slot] + (1 - correlation**2) ** 0.5 * random.standard_normal()
         rewards.append((1 + 0.5 * noise[slot]) ** 2)
-    sums, returns = np.zeros(3), []
+    sums = np.zeros(3)
+    returns = []
     for slot, reward in zip(slots, rewards, strict=True):
         sums[slot] = gamma * sums[slot] + reward
         returns.append(sums[slot])
@@ -141,7 +153,8 @@ def in_order(slots: NDArray[np.int64]) -> Transitions:
 
 def test_the_loss_is_the_mean_error_and_falls_where_the_agents_are(make_rnd: Any, rollout: Rollout) -> None:
     settings = {"learning_rate": 3e-3, "normalize_rewards": False, "normalize_observations": False}
-    reward, given = make_rnd(**settings, batch_size=100), rollout(1)
+    reward = make_rnd(**settings, batch_size=100)
+    given = rollout(1)
     losses = [errors(reward.state_dict(), given, None).mean()]
     for _ in range(20):
         assert reward.update(given)[TAG] == pytest.approx(losses[-1], rel=1e-4)
@@ -155,7 +168,8 @@ def test_the_target_stays_and_weights_depend_on_the_runs_seed_alone(make_rnd: An
     torch.manual_seed(1)
     reward = make_rnd()
     torch.manual_seed(2)
-    same, other = make_rnd(), make_rnd(seed=2)
+    same = make_rnd()
+    other = make_rnd(seed=2)
     name = "target.head.0.weight"
     before = reward.state_dict()["model"]
     np.testing.assert_array_equal(before[name], same.state_dict()["model"][name])

@@ -129,17 +129,21 @@ def test_the_number_of_rows_that_are_reset_together_changes_nothing(open_walk: C
 def test_environments_of_a_block_play_what_they_play_among_all(
     open_walk: Callable[..., Environment], walk: Any
 ) -> None:
-    everything, block = open_walk(), playing(walk, 2, LIMIT)
-    ours, theirs = begin(everything), begin(block, EpisodeSeeds(3, first_env=3))
+    everything = open_walk()
+    block = playing(walk, 2, LIMIT)
+    ours = begin(everything)
+    theirs = begin(block, EpisodeSeeds(3, first_env=3))
     for step in range(20):
         assert ours.take(np.array([3, 4])).observations["place"].tolist() == theirs.observations["place"].tolist()
         moves = np.linspace(-1, 2 + step % 3, N)
-        ours, theirs = moved(everything, moves), moved(block, moves[3:])
+        ours = moved(everything, moves)
+        theirs = moved(block, moves[3:])
     assert everything.episodes[3:].tolist() == block.episodes.tolist() != [0, 0]
 
 
 def test_what_is_written_into_a_batch_does_not_reach_the_simulator(open_walk: Callable[..., Environment]) -> None:
-    plain, spoiled = open_walk(), open_walk()
+    plain = open_walk()
+    spoiled = open_walk()
     for ours, theirs in zip(play(plain, 20), play(spoiled, 20), strict=True):
         assert_equal(ours, theirs)
         batch = theirs["Agent"]
@@ -148,7 +152,8 @@ def test_what_is_written_into_a_batch_does_not_reach_the_simulator(open_walk: Ca
 
 
 def test_actions_may_change_after_the_step(open_walk: Callable[..., Environment]) -> None:
-    environment, other = open_walk(), open_walk()
+    environment = open_walk()
+    other = open_walk()
     begin(environment), begin(other)
     actions = Actions(continuous=np.full((N, 2), 0.25, np.float32))
     batch = environment.step({"Agent": actions})["Agent"]

@@ -90,7 +90,10 @@ def test_rewards_are_added_up_until_the_player_acts_again() -> None:
     class Turns:
         """The state is the number of moves."""
 
-        name, players, teams, discrete = "turns", 2, True, (2,)
+        name = "turns"
+        players = 2
+        teams = True
+        discrete = (2,)
         low = high = np.empty(0, np.float32)
         observations = (ObservationSpec("moves", (1,), np.float32),)
 

@@ -67,7 +67,8 @@ def test_an_environment_plays_what_the_task_plays_alone(program_of: Callable[...
     config = registry.get_default_config(TASK)
     config.impl = "jax"
     task = registry.load(TASK, config=config)
-    reset, step = jax.jit(task.reset), jax.jit(task.step)
+    reset = jax.jit(task.reset)
+    step = jax.jit(task.step)
     fold_in = jax.random.fold_in
     moves = np.random.default_rng(0).uniform(-1, 1, (2, LIMIT, 1)).astype(np.float32)
     for episode in range(2):

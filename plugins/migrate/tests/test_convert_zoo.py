@@ -238,7 +238,10 @@ def test_a_rollout_of_all_environments_is_bootstrapped_only_at_its_end() -> None
     from rlcore_torch.on_policy.advantages import Trajectories
 
     result = converted("ppo", "CartPole-v1")
-    n_envs, n_steps, gamma, lambd = 3, 24, 0.95, 0.9
+    n_envs = 3
+    n_steps = 24
+    gamma = 0.95
+    lambd = 0.9
     assert hyperparameters(result)["buffer_size"] == n_envs * n_steps
     generator = np.random.default_rng(1)
     reward, value = generator.normal(size=(2, n_steps, n_envs)).astype(np.float32)
@@ -266,7 +269,8 @@ def test_lin_falls_to_zero_with_the_steps_and_a_number_stays(key: str) -> None:
         ("Pendulum-v1", {"learning_rate": 5e-4, "epsilon": 0.25}, False),
     ):
         settings = loaded(converted("ppo", env_id)).behaviors[env_id.partition("-")[0]]
-        h, steps = settings.hyperparameters, 3000
+        h = settings.hyperparameters
+        steps = 3000
         final = h.final_epsilon if key == "epsilon" else 0.0
         schedule = Schedule(BUILT_IN[getattr(h, f"{key}_schedule")], getattr(h, key), final, settings.max_steps)
         assert (schedule.share is linear) == falls
@@ -737,7 +741,8 @@ def test_each_entry_of_rl_zoo_is_accepted_or_refused_with_a_reason(algorithm: st
     directory = zoo_files()
     assert directory is not None
     path = directory / f"{algorithm}.yml"
-    accepted, refused = [], {}
+    accepted = []
+    refused = {}
     for name in read_document(path).data:
         try:
             result = convert_file(path, {"atari": "ALE/Pong-v5", "default": "CartPole-v0"}.get(name, name))

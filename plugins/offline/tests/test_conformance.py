@@ -73,12 +73,14 @@ class TestIQLWithMemory(OfflineTrainerConformance):
 
 
 def loses_its_optimizers(trainer: Any) -> None:
-    load, fresh = trainer.load_state_dict, trainer.state_dict()["optimizers"]
+    load = trainer.load_state_dict
+    fresh = trainer.state_dict()["optimizers"]
     trainer.load_state_dict = lambda state: load({**state, "optimizers": fresh})
 
 
 def forgets_its_first_weights(trainer: Any) -> None:
-    first, update = sum(float(each.detach().sum()) for each in trainer.model.parameters()), trainer.update
+    first = sum(float(each.detach().sum()) for each in trainer.model.parameters())
+    update = trainer.update
     trainer.update = lambda: {**update(), "First": first}
 
 

@@ -68,7 +68,8 @@ def assert_alike(ours: Any, theirs: Any) -> None:
 def test_bc_descends_minus_the_log_probability_of_what_was_recorded(make_trainer: MakeTrainer, kind: str) -> None:
     trainer = make_trainer("bc", RECORDED[kind](), learning_rate=0.01)
     rows = trainer.buffer.sample(64, np.random.default_rng(3))
-    batch, naive = trainer.reader.actions(rows), copy.deepcopy(trainer.model)
+    batch = trainer.reader.actions(rows)
+    naive = copy.deepcopy(trainer.model)
     loss = -log_prob(naive, trainer.behavior, batch).mean()
     stats = trainer.learn_from(rows).stats
     moved(naive.parameters(), loss, 0.01)
@@ -106,7 +107,8 @@ def test_the_standard_deviation_of_a_function_that_was_found_stays_above_zero(ma
     trainer = make_trainer("bc", recording, learning_rate=0.05)
     for _ in range(400):
         stats = trainer.update()
-    deviation, parts = np.exp(-5.0), recording.behavior.continuous
+    deviation = np.exp(-5.0)
+    parts = recording.behavior.continuous
     np.testing.assert_allclose(trainer.model.policy_head.distribution.log_std.detach().exp(), deviation, rtol=0.05)
     assert stats["Policy/Entropy"] == pytest.approx(Normal(0.0, deviation).entropy().item() * parts, rel=1e-3)
 
@@ -175,7 +177,9 @@ def test_a_step_of_iql_is_that_of_the_paper(make_trainer: MakeTrainer, kind: str
 
 
 def test_iql_keeps_a_value_for_each_reward(make_trainer: MakeTrainer) -> None:
-    recording, plugins, maker = RECORDED["hybrid"](), load_plugins(), LearningRewards()
+    recording = RECORDED["hybrid"]()
+    plugins = load_plugins()
+    maker = LearningRewards()
     plugins.register(maker, "learning-reward")
     rewards = {"reward_signals": {"extrinsic": {}, LearningReward.name: {"gamma": 0.5}}}
     trainer, resumed = (make_trainer("iql", recording, plugins=plugins, block=rewards) for _ in range(2))

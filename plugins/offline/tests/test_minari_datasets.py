@@ -145,7 +145,8 @@ def test_frames_with_channels_first_are_turned_and_jpeg_is_read(create: CreateDa
 
 
 def test_the_mask_of_the_infos_is_the_action_mask(create: CreateDataset) -> None:
-    seen, done = spaces.Discrete(5), spaces.Discrete(3)
+    seen = spaces.Discrete(5)
+    done = spaces.Discrete(3)
     mask = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 1]], np.int8)
     path = create("masked-v0", seen, done, sampled(seen, done, [3]), infos={"action_mask": mask})
     recording = MinariFormat().read(path, "A")
@@ -183,7 +184,8 @@ def test_an_end_in_the_midst_makes_two_episodes_that_share_what_was_seen_there(c
 
 
 def test_datasets_in_minaris_place_are_known_by_their_ids(create: CreateDataset, root: Path) -> None:
-    seen, done = spaces.Discrete(2), spaces.Discrete(2)
+    seen = spaces.Discrete(2)
+    done = spaces.Discrete(2)
     for name in ("D4RL/door/human-v2", "top-v0"):
         create(name, seen, done, sampled(seen, done, [1]))
     assert MinariFormat().stored() == {"D4RL/door/human-v2": root / "D4RL/door/human-v2", "top-v0": root / "top-v0"}
@@ -191,7 +193,8 @@ def test_datasets_in_minaris_place_are_known_by_their_ids(create: CreateDataset,
 
 @pytest.mark.parametrize("part", ["observation", "action"])
 def test_a_space_no_behavior_has_is_named(create: CreateDataset, part: str) -> None:
-    odd, plain = spaces.Text(4), spaces.Discrete(2)
+    odd = spaces.Text(4)
+    plain = spaces.Discrete(2)
     pair = (odd, plain) if part == "observation" else (plain, odd)
     path = create("odd-v0", plain, plain, sampled(plain, plain, [1]))
     change(path, **{f"{key}_space": minari.serialization.serialize_space(space)
@@ -240,7 +243,8 @@ def test_a_damaged_dataset_is_refused_with_its_path(
     create: CreateDataset, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(containment, "MORE_BYTES", 10**6)  # a gigabyte
-    seen, done = spaces.Box(-1, 1), spaces.Discrete(2)
+    seen = spaces.Box(-1, 1)
+    done = spaces.Discrete(2)
     path = create("damaged-v0", seen, done, sampled(seen, done, [3, 1]))
     do, expected = DAMAGES[damage]
     do(path)
@@ -250,7 +254,8 @@ def test_a_damaged_dataset_is_refused_with_its_path(
 
 def test_observations_that_are_not_of_their_space_are_refused_with_the_episode(create: CreateDataset) -> None:
     """A space in the metadata that the stored arrays do not have: numpy would broadcast them."""
-    seen, done = spaces.Box(-1, 1), spaces.Discrete(2)
+    seen = spaces.Box(-1, 1)
+    done = spaces.Discrete(2)
     path = create("other-v0", seen, done, sampled(seen, done, [3, 1]))
     change(path, observation_space=minari.serialization.serialize_space(spaces.Box(-1, 1, (4,))))
     with pytest.raises(ConfigError, match=r"Minari dataset .*other-v0: episode 0 has observation 'observation' as an "):

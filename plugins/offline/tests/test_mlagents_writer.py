@@ -65,7 +65,8 @@ def test_what_was_written_comes_back_in_units_of_ml_agents(tmp_path: Path, name:
     for part in parts if masked else []:  # some of what was chosen is forbidden
         assert part.action_mask is not None
         part.action_mask[:, ::2] = False
-    wanted, found = Recording.joined(parts), write(tmp_path / "Walker", *parts)
+    wanted = Recording.joined(parts)
+    found = write(tmp_path / "Walker", *parts)
     assert recording_problem(found) is None and found.nameless
     for which in ("reward", "terminated", "truncated", "lengths"):
         np.testing.assert_array_equal(getattr(found, which), getattr(wanted, which))
@@ -92,7 +93,8 @@ def test_what_was_written_comes_back_in_units_of_ml_agents(tmp_path: Path, name:
 
 def test_each_step_has_the_action_that_ml_agents_pairs_with_it(tmp_path: Path) -> None:
     """The loader of ML-Agents takes the action beside an observation, and reward and end of the next step."""
-    recording, name = random_recording(BEHAVIORS["branches"], [3, 1, 5]), "A walker with a long name"
+    recording = random_recording(BEHAVIORS["branches"], [3, 1, 5])
+    name = "A walker with a long name"
     write(tmp_path / name, recording)
     file = DemonstrationFile(path := tmp_path / name / f"{name}.demo")
     content = path.read_bytes()

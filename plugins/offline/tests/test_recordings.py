@@ -31,7 +31,8 @@ WALKER = BehaviorSpec("Walker", (ObservationSpec("observation", (1,), np.float32
 
 def recording(*lengths: int, behavior: BehaviorSpec = WALKER) -> Recording:
     """Episodes of the walker that see 0, 1, 2, ... in a row and are rewarded with what they see; all terminate."""
-    n, e = sum(lengths), len(lengths)
+    n = sum(lengths)
+    e = len(lengths)
     last = np.zeros(n, np.bool_)
     last[np.cumsum(lengths) - 1] = True
     seen = np.arange(n + e, dtype=np.float32)[:, None]

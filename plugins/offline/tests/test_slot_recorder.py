@@ -12,7 +12,8 @@ from rlcore.contracts.batches import Actions, AgentBatch
 from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore_offline import SlotRecorder, recording_problem
 
-SLOTS, STEPS = 3, 60
+SLOTS = 3
+STEPS = 60
 SPEC = BehaviorSpec(
     "A",
     (ObservationSpec("seen", (2,), np.float32), ObservationSpec("when", (), np.int32)),
@@ -48,7 +49,8 @@ class Story:
         shape = (STEPS, SLOTS)
         fate = g.choice(4, size=shape, p=[0.8, 0.08, 0.08, 0.04] if ragged else [0.85, 0.08, 0.07, 0])
         fate[0] = 0
-        masked, masks = g.random((STEPS, 2)) < 0.7, g.random((2, *shape, 5)) < 0.8
+        masked = g.random((STEPS, 2)) < 0.7
+        masks = g.random((2, *shape, 5)) < 0.8
         for kind in (0, 1):
             masks[kind, ~masked[:, kind]] = True
         return cls(
@@ -92,7 +94,8 @@ def told(story: Story, slot: int) -> dict[int, dict[str, Any]]:
                 "terminated": story.terminated[t, slot],
             }
         if ended or story.aborted[t, slot]:
-            acted, closed = [], []
+            acted = []
+            closed = []
         if story.needs[t, slot]:
             acted.append(t)
     return episodes
@@ -101,7 +104,8 @@ def told(story: Story, slot: int) -> dict[int, dict[str, Any]]:
 @pytest.mark.parametrize("ragged", [False, True], ids=["together", "ragged"])
 @pytest.mark.parametrize("seed", range(3))
 def test_whole_counted_episodes_are_handed_over_as_their_agents_had_them(seed: int, ragged: bool) -> None:
-    story, caught = Story.drawn(seed, ragged), []
+    story = Story.drawn(seed, ragged)
+    caught = []
     recorder = SlotRecorder(SPEC, caught.append)
     batch = story.batch(0, ragged)
     for t in range(1, STEPS):
@@ -128,7 +132,8 @@ def test_whole_counted_episodes_are_handed_over_as_their_agents_had_them(seed: i
 
 @pytest.mark.parametrize("acted", [2, 3], ids=["before it acts again", "after it acted again"])
 def test_an_episode_that_is_cut_keeps_the_mask_of_its_last_observation(acted: int) -> None:
-    story, caught = Story.drawn(0, False), []
+    story = Story.drawn(0, False)
+    caught = []
     recorder = SlotRecorder(SPEC, caught.append)
     nobody = np.zeros(SLOTS, np.bool_)
     for t in range(3):

@@ -46,7 +46,8 @@ def returns_of(policy: Any, episodes: int = 30) -> list[float]:
     environment = TinyCorridor(episodes, "Agent")
     batch = first_batch(environment)
     best = 1.0 - 0.01 * (environment.length - 2 - environment.position)
-    total, going = np.zeros(episodes), np.ones(episodes, np.bool_)
+    total = np.zeros(episodes)
+    going = np.ones(episodes, np.bool_)
     while going.any():
         batch = environment.step({"Agent": policy.act(batch.observations)})["Agent"]
         total += np.where(going, batch.reward, 0.0)

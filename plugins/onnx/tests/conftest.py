@@ -20,7 +20,8 @@ from rlcore_torch.backend import Backend
 
 STATE = ObservationSpec("state", (5,), np.float32)
 CAMERA = ObservationSpec("camera", (20, 24, 3), np.uint8, "image")
-LOW, HIGH = np.array([-2.0, 0.0, -1.0], np.float32), np.array([1.0, 5.0, 1.0], np.float32)
+LOW = np.array([-2.0, 0.0, -1.0], np.float32)
+HIGH = np.array([1.0, 5.0, 1.0], np.float32)
 ACTIONS: dict[str, dict[str, Any]] = {
     "continuous": {"continuous": 3, "low": LOW, "high": HIGH},
     "discrete": {"discrete": (4,)},

@@ -19,7 +19,8 @@ from rlcore_torch.policy.untrained import untrained_policy
 
 NAMES = {TensorProto.FLOAT: "float", TensorProto.BOOL: "bool", TensorProto.INT64: "int64", TensorProto.UINT8: "uint8"}
 DATA = yaml.safe_load((Path(__file__).parent / "data/profiles.yaml").read_text(encoding="utf-8"))
-LAYOUTS, METADATA = DATA["layouts"], DATA["metadata"]
+LAYOUTS = DATA["layouts"]
+METADATA = DATA["metadata"]
 OPERATORS = set(DATA["operators"])
 KINDS = [
     ("continuous", "gaussian"), ("hybrid", "squashed_gaussian"), ("continuous", "state_dependent_gaussian"),
@@ -64,7 +65,8 @@ def test_a_profile_has_these_names_types_and_shapes(make_policy: Any, export: An
 def test_an_action_without_bounds_is_refused_by_unity_and_godot_and_passes_in_generic(
     make_policy: Any, export: Any
 ) -> None:
-    low, high = np.array([-1.0, -np.inf, 0.0], np.float32), np.array([1.0, np.inf, np.inf], np.float32)
+    low = np.array([-1.0, -np.inf, 0.0], np.float32)
+    high = np.array([1.0, np.inf, np.inf], np.float32)
     policy = make_policy("mlp", "continuous")
     behavior = attrs.evolve(policy.behavior, low=low, high=high)
     policy = type(policy)(behavior, policy.model, policy.backend)

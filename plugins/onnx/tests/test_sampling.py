@@ -48,7 +48,8 @@ def test_only_allowed_options_are_chosen_whatever_the_logits(
     mixed = random.choice([np.nan, LARGEST, -np.inf, 1e9], (200, 5))
     seen = np.concatenate([fuzz, np.where(MASK, -sizes, sizes), *unusable, mixed]).astype(np.float32)
     observation, name, kind, drawn, greedy = NAMES[profile]
-    mask, epsilon = np.repeat(MASK, len(seen), axis=0), random.standard_normal((len(seen), 7), np.float32)
+    mask = np.repeat(MASK, len(seen), axis=0)
+    epsilon = random.standard_normal((len(seen), 7), np.float32)
     found = load(export(policy, profile=profile))(**{observation: seen, name: mask.astype(kind), "epsilon": epsilon})
     for chosen in (found[drawn], found[greedy]):
         assert np.take_along_axis(mask, chosen + np.array([0, 3]), axis=1).all()

@@ -14,7 +14,8 @@ from rlcore_pettingzoo.agents import Agent, assign
 from rlcore_pettingzoo.settings import BehaviorAgents
 
 CASES = yaml.safe_load((Path(__file__).parent / "data/agents.yaml").read_text(encoding="utf-8"))
-SMALL, LARGE = spaces.Box(-1.0, 1.0, (2,)), spaces.Box(-1.0, 1.0, (3,))
+SMALL = spaces.Box(-1.0, 1.0, (2,))
+LARGE = spaces.Box(-1.0, 1.0, (3,))
 
 
 def agents(*names: str, large: str = "") -> list[Agent]:
@@ -39,7 +40,8 @@ def assigned(
 @pytest.mark.parametrize("case", CASES["assignments"])
 def test_agents_are_assigned_to_behaviors_and_teams(case: str) -> None:
     given = dict(CASES["assignments"][case])
-    found, expected = agents(*given.pop("agents").split(), large=given.pop("large", "")), given.pop("behaviors")
+    found = agents(*given.pop("agents").split(), large=given.pop("large", ""))
+    expected = given.pop("behaviors")
     assert assigned(found, **given) == expected
 
 

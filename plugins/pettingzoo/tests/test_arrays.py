@@ -83,7 +83,8 @@ def test_a_game_that_reuses_its_array_does_not_change_what_was_seen_last(make: M
     environment, fresh = (make(f"zoo_games:{name}", 1, arguments={"agents": 1}) for name in ("reusing", "fading"))
     for ours, theirs in zip(play(environment, 30), play(fresh, 30), strict=True):
         for name in ("observations", "final_observations"):
-            mine, other = getattr(ours["Agent"], name), getattr(theirs["Agent"], name)
+            mine = getattr(ours["Agent"], name)
+            other = getattr(theirs["Agent"], name)
             assert (mine is None) == (other is None)
             if mine is not None:
                 np.testing.assert_array_equal(mine["observation"], other["observation"])

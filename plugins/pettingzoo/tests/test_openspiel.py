@@ -18,7 +18,8 @@ pyspiel = pytest.importorskip("pyspiel")
 from rlcore_pettingzoo.openspiel import OpenSpielGame, game_names  # noqa: E402
 
 CASES = yaml.safe_load((Path(__file__).parent / "data/openspiel.yaml").read_text(encoding="utf-8"))
-GAMES, WRONG = CASES["games"], CASES["refusals"]
+GAMES = CASES["games"]
+WRONG = CASES["refusals"]
 
 
 def play(game: Any, seed: int) -> dict[str, float]:

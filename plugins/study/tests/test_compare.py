@@ -12,7 +12,8 @@ from scipy.stats import mannwhitneyu
 
 from rlcore_devkit import RunRlcore
 
-BASE, WIDE = (1.0, 2.0, 3.0, 4.0, 10.0), (3.5, 5.0, 6.0, 7.0, 8.0)
+BASE = (1.0, 2.0, 3.0, 4.0, 10.0)
+WIDE = (3.5, 5.0, 6.0, 7.0, 8.0)
 
 
 def evaluated(place: Path, score: float | None, best: float = 99.0) -> None:

@@ -65,7 +65,8 @@ def test_a_key_that_a_run_lacks_is_not_set(write_run: Any) -> None:
 
 
 def test_runs_of_one_id_are_told_apart_by_their_paths_and_each_is_shown_once(write_run: Any, results: Path) -> None:
-    first, second = write_run("a"), write_run("b")
+    first = write_run("a")
+    second = write_run("b")
     assert len(runs_of(first, first, Path("a"))) == 1
     (results / "other").mkdir()
     moved = second.rename(results / "other" / "a")

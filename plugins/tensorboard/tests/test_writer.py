@@ -166,7 +166,8 @@ def test_only_the_files_that_were_made_are_the_runs_and_a_backup_by_hard_links_g
 def test_a_run_directory_that_was_moved_takes_its_events_along(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    at, moved = tmp_path / "run", tmp_path / "moved"
+    at = tmp_path / "run"
+    moved = tmp_path / "moved"
     writer = TensorBoardWriter(at)
     writer.write("Walker", 1000, stats())
     at.rename(moved)

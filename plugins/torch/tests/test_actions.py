@@ -35,7 +35,8 @@ def layout(*args: Any, **options: Any) -> ActionLayout:
 
 @pytest.mark.parametrize("differentiable", [True, False])
 def test_the_entropy_of_all_parts_has_a_gradient_if_it_is_asked_for(differentiable: bool) -> None:
-    gaussian, logits = Gaussian(behavior(2)), torch.tensor([[3.0, -2.0, 0.5]], requires_grad=True)
+    gaussian = Gaussian(behavior(2))
+    logits = torch.tensor([[3.0, -2.0, 0.5]], requires_grad=True)
     parts = gaussian, torch.zeros(1, 2), logits, torch.zeros(1, 2), torch.zeros(1, 1, dtype=torch.int64)
     _, entropy = joint_log_prob_entropy(layout(2, (3,)), *parts, differentiable)
     assert entropy.requires_grad == differentiable
@@ -79,7 +80,8 @@ def test_noise_is_finite_and_within_what_its_resolution_allows() -> None:
 
 
 def test_raw_actions_from_minus_one_to_one_cover_the_bounds_and_never_leave_them() -> None:
-    low, high = np.array([-2.0, 0.1, 5.0], np.float32), np.array([2.0, 0.3, 5.7], np.float32)
+    low = np.array([-2.0, 0.1, 5.0], np.float32)
+    high = np.array([2.0, 0.3, 5.7], np.float32)
     stretch = layout(3, low=low, high=high)
     for raw, expected in ((-1.0, low), (0.0, (low + high) / 2), (1.0, high), (-9.0, low), (9.0, high)):
         np.testing.assert_allclose(stretch.to_environment(np.full((1, 3), raw, np.float32))[0], expected, rtol=1e-6)
@@ -107,7 +109,8 @@ def test_special_bounds(low: Any, high: Any, raw: list[float], expected: list[fl
 
 # ---------------------------------------------------------------- values of discrete actions
 
-B, R = 6, 2
+B = 6
+R = 2
 
 
 def options_of(branches: tuple[int, ...]) -> DiscreteOptions:
@@ -131,7 +134,8 @@ def test_expected_and_chosen_values_are_those_of_an_enumeration(
     monkeypatch: pytest.MonkeyPatch, branches: tuple[int, ...], most: int
 ) -> None:
     monkeypatch.setattr(actions, "MAX_JOINT_OPTIONS", most)
-    options, generator = options_of(branches), torch.Generator().manual_seed(len(branches))
+    options = options_of(branches)
+    generator = torch.Generator().manual_seed(len(branches))
     combinations = list(itertools.product(*map(range, branches)))
     assert options.joint == (len(combinations) <= most)
     assert options.columns == (len(combinations) if options.joint else sum(branches))

@@ -28,7 +28,8 @@ def entities(rows: int = 3, count: int = 5) -> Tensor:
 
 
 def test_the_result_is_the_mean_of_what_multi_head_attention_adds() -> None:
-    ours, x = attention(), entities()
+    ours = attention()
+    x = entities()
     peer = nn.MultiheadAttention(WIDTH, ours.heads, batch_first=True)
     # PyTorch divides scores by the root of a head's width, which is half of the whole width's root.
     scale = 1.0 / math.sqrt(ours.heads)
@@ -48,7 +49,8 @@ def test_the_result_is_the_mean_of_what_multi_head_attention_adds() -> None:
 
 
 def test_order_does_not_matter_and_neither_do_absent_entities() -> None:
-    ours, x = attention(), entities()
+    ours = attention()
+    x = entities()
     whole = ours(x)
     order = torch.tensor([3, 0, 4, 1, 2])
     torch.testing.assert_close(ours(x[:, order]), whole, rtol=0, atol=1e-6)
@@ -58,7 +60,8 @@ def test_order_does_not_matter_and_neither_do_absent_entities() -> None:
 
 
 def test_without_any_entity_the_result_is_zero_and_gradients_are_finite() -> None:
-    ours, x = attention(), entities().requires_grad_()
+    ours = attention()
+    x = entities().requires_grad_()
     present = torch.tensor([[True] * 5, [False] * 5, [True] + [False] * 4])
     result = ours(x, present)
     assert (result[1] == 0).all() and (result[[0, 2]] != 0).all()
@@ -71,7 +74,8 @@ def test_without_any_entity_the_result_is_zero_and_gradients_are_finite() -> Non
 def test_each_entity_is_embedded_beside_what_is_known_about_its_own_row() -> None:
     torch.manual_seed(0)
     embedding = EntityEmbedding(2, WIDTH, beside=3)
-    x, beside = torch.randn(4, 5, 2), torch.randn(4, 3)
+    x = torch.randn(4, 5, 2)
+    beside = torch.randn(4, 3)
     one = embedding.linear(torch.cat((beside[2], x[2, 1])))
     torch.testing.assert_close(embedding(x, beside)[2, 1], one * one.sigmoid())
 

@@ -16,7 +16,8 @@ from rlcore_torch.acceleration.linear_stack import MOST_PREPARED, LinearStack, S
 from rlcore_torch.acceleration.network_stacks import critic_layers
 from rlcore_torch.networks.layers import dense
 
-ROWS, INPUTS = 16, 3
+ROWS = 16
+INPUTS = 3
 
 
 SPEC = BehaviorSpec(

@@ -45,8 +45,10 @@ def test_values_and_gradients_are_those_of_the_layers(
     torch.manual_seed(len(widths))
     layers = [nn.Linear(a, b) for a, b in itertools.pairwise(widths)]
     parameters = [parameter for layer in layers for parameter in layer.parameters()]
-    x, weight = torch.randn(9, widths[0]) * 3, torch.randn(9, widths[-1])
-    given, plain = x.clone().requires_grad_(), x.clone().requires_grad_()
+    x = torch.randn(9, widths[0]) * 3
+    weight = torch.randn(9, widths[-1])
+    given = x.clone().requires_grad_()
+    plain = x.clone().requires_grad_()
     output = dense(given, layers, activation, activate_last, frozen)
     expected = one_by_one(plain, layers, activation, activate_last)
     torch.testing.assert_close(output, expected)

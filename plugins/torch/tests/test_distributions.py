@@ -78,7 +78,9 @@ def test_a_deterministic_actor_draws_and_acts_with_the_tanh_of_its_output(column
 def test_a_state_dependent_gaussian_has_a_deviation_within_limits_for_each_row() -> None:
     settings = StateDependentGaussianSettings(min_log_std=-1.0, max_log_std=0.5)
     made = StateDependentGaussian(behavior(), settings)
-    columns, raw, noise = torch.randn(50, 4) * 2, torch.randn(50, 2), torch.randn(50, 2)
+    columns = torch.randn(50, 4) * 2
+    raw = torch.randn(50, 2)
+    noise = torch.randn(50, 2)
     std = columns[:, 2:].clamp(-1.0, 0.5).exp()
     normal = Independent(Normal(columns[:, :2], std), 1)
     torch.testing.assert_close(made.log_prob(columns, raw), normal.log_prob(raw))
@@ -235,7 +237,8 @@ FINITE = "everything_is_finite_for_large_columns_and_has_finite_gradients"
     ],
 )
 def test_a_broken_rule_is_noticed(attributes: dict[str, Any], rule: str) -> None:
-    whole, broken = Broken(), Broken()
+    whole = Broken()
+    broken = Broken()
     broken.source = changed(**attributes)
     getattr(whole, f"test_{rule}")()
     with pytest.raises((AssertionError, RuntimeError, TypeError)):

@@ -55,8 +55,10 @@ class DoesNotNameTheObservation(Dense):
         super().__init__(observation)
 
 
-SHAPE, ALONE = "features_have_a_row_for_each_observation", "a_row_depends_on_no_other_row_and_on_no_earlier_call"
-READS, GRADIENT = "reading_changes_neither_the_observation_nor_random_numbers", "every_parameter_has_a_finite_gradient"
+SHAPE = "features_have_a_row_for_each_observation"
+ALONE = "a_row_depends_on_no_other_row_and_on_no_earlier_call"
+READS = "reading_changes_neither_the_observation_nor_random_numbers"
+GRADIENT = "every_parameter_has_a_finite_gradient"
 
 
 @pytest.mark.parametrize(

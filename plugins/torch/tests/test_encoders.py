@@ -107,7 +107,8 @@ def test_a_policy_with_a_vector_encoder_acts_as_its_model_does() -> None:
     assert mean is not None and logits is not None and acted.continuous is not None and acted.discrete is not None
     np.testing.assert_allclose(acted.continuous, np.clip(mean.detach().numpy(), -1, 1), rtol=1e-5)
     np.testing.assert_array_equal(acted.discrete[:, 0], logits.argmax(1).numpy())
-    module, copied = policy.module(), policy.snapshot()
+    module = policy.module()
+    copied = policy.snapshot()
     for other in (module({"ray": torch.from_numpy(arrays["ray"])}).continuous, copied.act(arrays).continuous):
         np.testing.assert_allclose(np.asarray(other), acted.continuous, rtol=1e-5)
 

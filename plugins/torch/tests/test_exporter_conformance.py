@@ -99,7 +99,8 @@ LOADED = {
 }
 
 
-ACTS, ONE_FILE = "test_an_exported_policy_acts_as_before_or_is_refused", "test_writes_one_file_and_nothing_else"
+ACTS = "test_an_exported_policy_acts_as_before_or_is_refused"
+ONE_FILE = "test_writes_one_file_and_nothing_else"
 UNCHANGED = "test_exporting_changes_neither_the_policy_nor_global_random_numbers"
 CANNOT = "test_a_file_that_cannot_be_written_is_an_error"
 

@@ -84,7 +84,8 @@ def camera_model(shape: tuple[int, ...] = (20, 20, 4), **settings: Any) -> Actor
 
 def test_the_gradient_of_pieces_is_that_of_the_whole_and_the_same_each_time() -> None:
     """Pieces of different sizes; a layer that no loss depends on gets no gradient."""
-    model, unused = camera_model(), nn.Parameter(torch.ones(3))
+    model = camera_model()
+    unused = nn.Parameter(torch.ones(3))
     images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (50, 20, 20, 4), np.uint8))
     parameters = [*model.parameters(), unused]
 
@@ -95,7 +96,8 @@ def test_the_gradient_of_pieces_is_that_of_the_whole_and_the_same_each_time() ->
 
     loss(images).backward()
     expected = [p.grad for p in parameters]
-    threads, found = PieceThreads(3), []
+    threads = PieceThreads(3)
+    found = []
     for _ in range(3):
         sizes = threads.gradients(lambda rows: (loss(rows), len(rows)), images.split(20), parameters)
         assert sizes == [20, 20, 10]

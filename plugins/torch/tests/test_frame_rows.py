@@ -15,7 +15,9 @@ from rlcore_torch import ReplayBuffer
 from rlcore_torch.off_policy import replay_segments
 from rlcore_torch.off_policy.frame_rows import FrameRows
 
-SLOTS, SIDE, FRAMES = 3, 6, 4
+SLOTS = 3
+SIDE = 6
+FRAMES = 4
 
 
 def spec(frames: int = FRAMES, channels: int = 1, slots: int = SLOTS) -> BehaviorSpec:
@@ -58,7 +60,8 @@ class Game:
                 moved[..., : self.channels] = self.frame()
             self.stacks[slot] = moved
         how = self.random.random(self.slots)
-        terminated, truncated = how < ends / 2, (how >= ends / 2) & (how < ends)
+        terminated = how < ends / 2
+        truncated = (how >= ends / 2) & (how < ends)
         ended = np.flatnonzero(terminated | truncated)
         finals = {name: array[ended] for name, array in self.shown().items()}
         for slot in ended.tolist():
@@ -135,7 +138,8 @@ def pool_of(buffer: ReplayBuffer) -> FrameRows:
 
 
 def test_a_frame_is_stored_once_and_leaves_with_the_last_row_that_shows_it() -> None:
-    buffer, game = ReplayBuffer(spec(slots=1), 50), Game(5, "zeros", slots=1)
+    buffer = ReplayBuffer(spec(slots=1), 50)
+    game = Game(5, "zeros", slots=1)
     play(game, [buffer], 30, ends=0.0, unseen=0.0, turns=0.0)
     assert buffer.filled == 31
     assert pool_of(buffer).used == 31 + 1, "a frame for each row, and the one of zeros in the first three"
@@ -193,7 +197,8 @@ def test_a_resumed_buffer_goes_on_as_the_one_that_was_saved(
 
 
 def test_a_damaged_pool_is_refused_and_changes_nothing() -> None:
-    buffer, other = ReplayBuffer(spec(), 20 * SLOTS), ReplayBuffer(spec(), 20 * SLOTS)
+    buffer = ReplayBuffer(spec(), 20 * SLOTS)
+    other = ReplayBuffer(spec(), 20 * SLOTS)
     play(Game(10, "zeros"), [buffer, other], 30)
     state = buffer.state_dict()
     before = sampled(other, 1)

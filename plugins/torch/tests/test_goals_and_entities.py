@@ -84,7 +84,8 @@ def test_entities_are_embedded_beside_all_other_observations() -> None:
     pixels = camera(torch.from_numpy(arrays["camera"]).permute(0, 3, 1, 2) / 255.0)
     beside = torch.cat([*(torch.from_numpy(arrays[name]) for name in ("state", "target")), pixels], dim=1)
     assert network.entities.beside is not None
-    known, sets = silu(network.entities.beside(beside)), []
+    known = silu(network.entities.beside(beside))
+    sets = []
     for name, embedding in zip(("others", "walls"), network.entities.embeddings, strict=True):
         x = torch.from_numpy(arrays[name])
         sets.append(silu(embedding.linear(torch.cat([known.unsqueeze(1).expand(-1, x.shape[1], -1), x], dim=2))))
@@ -96,7 +97,8 @@ def test_entities_are_embedded_beside_all_other_observations() -> None:
 
 def test_entities_alone_are_enough_and_a_critic_reads_an_action_beside_them() -> None:
     network, inputs = body(WALLS, extra=2)
-    arrays, action = seen(WALLS), torch.randn(ROWS, 2)
+    arrays = seen(WALLS)
+    action = torch.randn(ROWS, 2)
     encoded = network.encode(inputs.raw(arrays), action)
     assert encoded.shape == (ROWS, 16 + 2)
     torch.testing.assert_close(encoded[:, 16:], action)
@@ -139,8 +141,10 @@ def test_a_frozen_critic_has_a_gradient_for_the_action_alone(observations: tuple
     inputs = ObservationInputs(observations, normalize=False)
     settings = NetworkSettings(hidden_units=8, attention_units=16, vis_encode_type="match3")
     critic = Critic(inputs, settings, outputs=1, continuous=2)
-    raw, action = inputs.raw(seen(*observations)), torch.randn(ROWS, 2, requires_grad=True)
-    frozen, learning = critic(raw, action, frozen=True), critic(raw, action)
+    raw = inputs.raw(seen(*observations))
+    action = torch.randn(ROWS, 2, requires_grad=True)
+    frozen = critic(raw, action, frozen=True)
+    learning = critic(raw, action)
     torch.testing.assert_close(frozen, learning)
     frozen.sum().backward()
     by_frozen = action.grad

@@ -19,7 +19,8 @@ from rlcore_torch.networks.distributions import ActionDistribution
 from rlcore_torch.networks.gsde import GSDE, SquashedGSDE
 from rlcore_torch.networks.settings import GSDESettings, SquashedGSDESettings
 
-PARTS, FEATURES = 2, 4
+PARTS = 2
+FEATURES = 4
 BOUNDS = np.ones(PARTS, np.float32)
 SEEN = (ObservationSpec("seen", (3,), np.float32),)
 BEHAVIOR = BehaviorSpec("Agent", SEEN, PARTS, (3,), -BOUNDS, BOUNDS, np.arange(2))
@@ -52,7 +53,9 @@ def given(rows: int = 3) -> torch.Tensor:
 
 @pytest.mark.parametrize("settings", [{}, {"full_std": False}, {"expln": True, "initial_log_std": 0.5}])
 def test_the_standard_deviation_is_that_of_the_noise_over_all_matrices(settings: dict[str, Any]) -> None:
-    gsde, columns, draws = made(GSDE, **settings), given(), 100_000
+    gsde = made(GSDE, **settings)
+    columns = given()
+    draws = 100_000
     sigma = gsde.log_std.detach().expand(FEATURES, PARTS)
     sigma = torch.where(sigma > 0, (1 + sigma).log() + 1, sigma.exp()) if "expln" in settings else sigma.exp()
     generator = torch.Generator().manual_seed(2)
@@ -69,7 +72,8 @@ def test_the_standard_deviation_is_that_of_the_noise_over_all_matrices(settings:
 
 
 def test_an_agent_that_explores_adds_its_own_matrix_times_the_features() -> None:
-    gsde, columns = made(GSDE), given(2)
+    gsde = made(GSDE)
+    columns = given(2)
     held = np.random.default_rng(3).standard_normal((2, gsde.held_size), np.float32)
     noise = gsde.noise_of(columns.numpy(), held)
     raw = gsde.sample(columns, torch.from_numpy(noise)).detach()
@@ -80,9 +84,11 @@ def test_an_agent_that_explores_adds_its_own_matrix_times_the_features() -> None
 
 
 def test_squashed_draws_have_the_log_probability_of_a_normal_through_tanh() -> None:
-    gsde, columns = made(SquashedGSDE, clip_mean=0.5), given(50)
+    gsde = made(SquashedGSDE, clip_mean=0.5)
+    columns = given(50)
     noise = torch.randn(50, PARTS)
-    mean, std = columns[:, :PARTS].clamp(-0.5, 0.5), gsde.mean_log_std(columns)[1].exp()
+    mean = columns[:, :PARTS].clamp(-0.5, 0.5)
+    std = gsde.mean_log_std(columns)[1].exp()
     peer = TransformedDistribution(Independent(Normal(mean, std), 1), [TanhTransform(cache_size=1)])
     action, log_prob = gsde.sample_log_prob(columns, noise)
     torch.testing.assert_close(action, (mean + std * noise).tanh())
@@ -94,7 +100,8 @@ def test_squashed_draws_have_the_log_probability_of_a_normal_through_tanh() -> N
 
 @pytest.mark.parametrize(("kind", "learned"), [(GSDE, False), (SquashedGSDE, True)])
 def test_features_learn_from_the_size_of_the_noise_only_in_the_squashed_form(kind: Any, learned: bool) -> None:
-    gsde, columns = made(kind), given().requires_grad_()
+    gsde = made(kind)
+    columns = given().requires_grad_()
     gsde.log_prob(columns, torch.full((3, PARTS), 0.3)).sum().backward()
     assert columns.grad is not None
     assert bool((columns.grad[:, PARTS:] != 0).any()) is learned

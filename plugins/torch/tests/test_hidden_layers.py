@@ -28,7 +28,8 @@ def body(**settings: Any) -> Body:
 
 def weights_of(layer: nn.Module) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     assert isinstance(layer, nn.Sequential)
-    first, last = layer[0], layer[-1]
+    first = layer[0]
+    last = layer[-1]
     return first.weight, first.bias, last.weight, last.bias  # type: ignore[return-value]
 
 
@@ -46,7 +47,8 @@ def test_layer_norm_comes_between_a_layer_and_its_non_linearity() -> None:
 
 
 def test_dropout_sets_a_share_to_zero_and_keeps_the_mean() -> None:
-    dropout, x = Dropout(0.2), torch.linspace(1.0, 2.0, 50).requires_grad_()
+    dropout = Dropout(0.2)
+    x = torch.linspace(1.0, 2.0, 50).requires_grad_()
     drawn = torch.stack([dropout(x) for _ in range(4000)])
     assert set((drawn / x * 0.8).round(decimals=4).unique().tolist()) == {0.0, 1.0}
     # The mean of n draws has the relative standard deviation sqrt(share / (1 - share) / n): 0.008.
@@ -58,7 +60,8 @@ def test_dropout_sets_a_share_to_zero_and_keeps_the_mean() -> None:
 
 
 def test_dropout_comes_before_layer_norm_and_is_the_only_difference() -> None:
-    with_dropout, without = body(dropout=0.5, layer_norm=True, num_layers=1), body(layer_norm=True, num_layers=1)
+    with_dropout = body(dropout=0.5, layer_norm=True, num_layers=1)
+    without = body(layer_norm=True, num_layers=1)
     (layer,) = with_dropout.layers
     assert isinstance(layer, nn.Sequential) and [type(each) for each in layer] == [nn.Linear, Dropout, nn.LayerNorm]
     for mine, theirs in zip(with_dropout.parameters(), without.parameters(), strict=True):
@@ -77,7 +80,8 @@ def test_what_is_left_out_depends_on_the_saved_buffers_alone() -> None:
     state = copy.deepcopy(one.state_dict())
     torch.manual_seed(99)
     before = torch.random.get_rng_state()
-    first, second = one((X,)), one((X,))
+    first = one((X,))
+    second = one((X,))
     assert (first != second).any()
     torch.testing.assert_close(torch.random.get_rng_state(), before, rtol=0, atol=0)
     other = body(dropout=0.3)

@@ -83,7 +83,8 @@ def cloning(environment: Environment, squashed: bool = False, **settings: Any) -
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_the_loss_is_the_squared_error_of_a_draw_and_the_mean_cross_entropy(name: str, squashed: bool) -> None:
     imitation = cloning(ENVIRONMENTS[name], squashed=squashed)
-    behavior, batch = imitation.behavior, imitation.reader.actions(imitation.rows)
+    behavior = imitation.behavior
+    batch = imitation.reader.actions(imitation.rows)
     columns, logits = imitation.model.policy(batch.inputs)
     noise = np.random.default_rng()
     noise.bit_generator.state = imitation._generator.bit_generator.state
@@ -218,7 +219,8 @@ def test_a_trainer_of_another_framework_is_left_alone() -> None:
 def test_a_state_with_imitation_and_a_trainer_without_do_not_fit_nor_the_other_way_round(
     demonstrations: Recording,
 ) -> None:
-    with_it, without = trainer_of(demonstrations, {}), trainer_of(None)
+    with_it = trainer_of(demonstrations, {})
+    without = trainer_of(None)
     for trainer, other, words in ((without, with_it, ("with", "none")), (with_it, without, ("without", "one"))):
         before = copied(trainer.state_dict())
         told = "saved {} a behavioral_cloning block and this configuration has {}".format(*words)

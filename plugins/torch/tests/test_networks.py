@@ -86,7 +86,8 @@ def test_pixels_are_bytes_until_the_network_divides_them() -> None:
 
 
 def test_a_residual_block_adds_its_input() -> None:
-    block, x = ResidualBlock(4), torch.randn(2, 4, 5, 6)
+    block = ResidualBlock(4)
+    x = torch.randn(2, 4, 5, 6)
     block.layers = nn.Sequential()
     assert block(x).equal(2 * x)
 
@@ -211,10 +212,12 @@ def test_a_critic_reads_what_the_policy_reads_and_more(acting: str, privileged: 
     model.learner_inputs.update_normalizer(raw)
     alone = ObservationInputs((*own, *others), normalize=True)
     alone.update_normalizer(alone.raw(seen))
-    inputs, wanted = model.learner_inputs(raw), alone(alone.raw(seen))
+    inputs = model.learner_inputs(raw)
+    wanted = alone(alone.raw(seen))
     assert len(inputs) == len(wanted)
     assert all(torch.equal(one, other) for one, other in zip(inputs, wanted, strict=True))
-    of_actor, of_policy = model.of_actor(inputs), model.inputs(model.inputs.raw(seen))
+    of_actor = model.of_actor(inputs)
+    of_policy = model.inputs(model.inputs.raw(seen))
     assert len(of_actor) == len(of_policy)
     assert all(torch.equal(one, other) for one, other in zip(of_actor, of_policy, strict=True))
     assert model.policy_and_value(inputs)[2].shape == (5, 1)

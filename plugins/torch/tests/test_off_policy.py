@@ -176,7 +176,8 @@ def unbounded(slots: int, least: float = -np.inf) -> Environment:
     """Hybrid actions; the second continuous part has no upper bound, and this lower one."""
     environment = identity_hybrid(slots)
     [(name, behavior)] = environment.behaviors.items()
-    low, high = np.array([-3.0, least], np.float32), np.array([5.0, np.inf], np.float32)
+    low = np.array([-3.0, least], np.float32)
+    high = np.array([5.0, np.inf], np.float32)
     environment.behaviors = {name: attrs.evolve(behavior, low=low, high=high)}
     return environment
 
@@ -326,7 +327,8 @@ def test_a_trainer_that_is_resumed_within_a_group_of_gradient_steps_takes_it_whe
 
 
 def test_without_the_buffer_a_random_beginning_is_not_cut_short() -> None:
-    environment, h = TinyCorridor(3), {"batch_size": 6, "buffer_init_steps": 90}
+    environment = TinyCorridor(3)
+    h = {"batch_size": 6, "buffer_init_steps": 90}
     trainer = counter(environment, **h)
     learn(trainer, environment, 10)
     other = resumed(trainer, environment, **h)
@@ -355,7 +357,8 @@ def test_a_resumed_normalizer_takes_no_observation_twice(buffer: bool) -> None:
 def test_rewards_that_learn_have_a_ratio_of_their_own_and_their_statistics_are_averaged(
     of_its_own: float | None, updates: int, last_mean: float
 ) -> None:
-    environment, reward = TinyCorridor(1), CountingReward()
+    environment = TinyCorridor(1)
+    reward = CountingReward()
     trainer = counter(
         environment,
         providers=[ExtrinsicReward(), reward],

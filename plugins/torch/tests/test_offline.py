@@ -230,7 +230,8 @@ def test_under_inference_the_recording_need_not_be_there(recording: Recording) -
     acting = watcher(None, normalize=True, inference=True, seed=9)
     acting.load_model(learned.state_dict()["model"])
     for row in ({"seen": recording.observations["seen"][k : k + 1]} for k in range(9)):
-        ours, theirs = learned.policy.act(row), acting.policy.act(row)
+        ours = learned.policy.act(row)
+        theirs = acting.policy.act(row)
         np.testing.assert_array_equal(ours.continuous, theirs.continuous)
 
 

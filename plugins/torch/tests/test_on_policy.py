@@ -127,7 +127,8 @@ class History:
         self.last: AgentBatch
 
     def batch(self, ends: bool) -> AgentBatch:
-        s, random = self.slots, self.random
+        s = self.slots
+        random = self.random
         acted = np.array([one is not None for one in self.open]) if ends else np.zeros(s, np.bool_)
         kind = random.choice(3, s, p=(0.8, 0.1, 0.1)) * acted
         aborted = None
@@ -263,7 +264,8 @@ def expected(history: History, gamma: float, lambd: float, time_horizon: int) ->
         age = 0
         for one in transitions:  # where trajectories end
             age += 1
-            over, last = one["terminated"] or one["truncated"], one is transitions[-1]
+            over = one["terminated"] or one["truncated"]
+            last = one is transitions[-1]
             # With `ignore_done`, as in the second head, a trajectory continues after an episode.
             one["end"] = (over or age == time_horizon or last, (age == time_horizon and not over) or last)
             age = 0 if one["end"][0] else age
@@ -390,7 +392,8 @@ def test_a_rollout_is_regular_again_after_one_in_which_an_environment_was_lost()
     """Reward providers then see [T, S] again; before, slots are told apart by their numbers."""
     trainer = recorder(3, 0.99, 0.95, 100, buffer_size=12)
     trainer.recorded = []
-    zeros, none = np.zeros(3, np.float32), np.zeros(3, np.bool_)
+    zeros = np.zeros(3, np.float32)
+    none = np.zeros(3, np.bool_)
 
     def batch(step: int, **given: Any) -> AgentBatch:
         return AgentBatch({"seen": np.full((3, 3), step, np.float32)}, zeros, none, none, **given)
@@ -436,13 +439,15 @@ def test_a_rollout_grows_where_agents_of_other_ranks_act_less_often() -> None:
 
 def test_images_with_channels_first_in_memory_are_stored_in_their_places() -> None:
     """While all slots act together, and when only some are ready."""
-    slots, shape = 3, (5, 6, 4)
+    slots = 3
+    shape = (5, 6, 4)
     behavior = BehaviorSpec(
         "Agent", (ObservationSpec("seen", shape, np.uint8, "image"),), 0, (2,), env_index=np.arange(slots)
     )
     buffer = RolloutBuffer(behavior, 4 * slots, memory_size=0, noise_size=0, columns=0)
     images = np.random.default_rng(0).integers(0, 256, (4, slots, 4, 5, 6), np.uint8)
-    zeros, no_flags = np.zeros(slots, np.float32), np.zeros(slots, np.bool_)
+    zeros = np.zeros(slots, np.float32)
+    no_flags = np.zeros(slots, np.bool_)
     acting = np.array([True, False, True])
 
     def batch(step: int, **given: Any) -> AgentBatch:

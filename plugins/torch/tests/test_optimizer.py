@@ -43,7 +43,8 @@ def alike(owned: nn.Module, plain: nn.Module, rtol: float = 1e-5, atol: float = 
 
 def judged(kind: Any) -> tuple[nn.Sequential, nn.Sequential, torch.optim.Adam, Any]:
     """A model for PyTorch's own optimizer, one for ``kind``, and both optimizers."""
-    plain, owned = model(), model()
+    plain = model()
+    owned = model()
     return plain, owned, torch.optim.Adam(plain.parameters(), lr=0.01, eps=1e-5), kind(owned.parameters(), 0.01, 1e-5)
 
 
@@ -77,7 +78,8 @@ def test_updates_are_those_of_torch_adam_with_gradient_clipping(kind: type[FlatA
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(KINDS, KINDS)))
 def test_a_saved_optimizer_continues_in_either_implementation(first: type[FlatAdam], second: type[FlatAdam]) -> None:
-    whole, restored = model(), model()
+    whole = model()
+    restored = model()
     ours = first(whole.parameters(), 0.01, 1e-5)
     steps(ours, whole, 0)
     other = second(restored.parameters(), 0.01, 1e-5)
@@ -135,7 +137,8 @@ def test_moments_of_dead_units_become_zero_where_rounding_would_keep_them_denorm
             if step == 100:
                 of[0].bias.data[:4] -= 100.0  # no input activates these units from now on
             if step == 1_150 and saved:
-                of, state = copy.deepcopy(of), optimizer.state_dict()
+                of = copy.deepcopy(of)
+                state = optimizer.state_dict()
                 optimizer = FlatAdam(of.parameters(), 0.001, 1e-8)
                 optimizer.load_state_dict(state)
             optimizer.zero_grad()
@@ -192,7 +195,8 @@ class Accumulator:
     def record(self, step: Callable[[], Sequence[Tensor]]) -> tuple[Replay, Sequence[Tensor]]:
         """As a CUDA graph: nothing happens while it is recorded, and a replay fills the same tensors."""
         self.recorded += 1
-        before, executed = self.sum.clone(), self.executed
+        before = self.sum.clone()
+        executed = self.executed
         made = [tensor.clone() for tensor in step()]
         self.sum.copy_(before)
         self.executed = executed

@@ -24,7 +24,8 @@ class TestCosine(ScheduleConformance):
 
 def broken_schedules() -> dict[str, tuple[Callable[[float], Any], str]]:
     calls = iter(range(10**6))
-    bounds, alone = "test_shares_are_numbers_from_0_to_1", "test_a_share_depends_on_the_progress_alone"
+    bounds = "test_shares_are_numbers_from_0_to_1"
+    alone = "test_a_share_depends_on_the_progress_alone"
     return {
         "leaves the bounds": (lambda progress: 1.5 * progress, bounds),
         "counts its calls": (lambda progress: next(calls) / 10**6, alone),

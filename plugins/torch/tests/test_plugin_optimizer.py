@@ -47,7 +47,8 @@ def torch_class(name: str, **options: Any) -> Make:
 
 def in_groups(parameters: list[nn.Parameter], learning_rate: float, settings: OptimizerSettings) -> Any:
     """AdamW that does not decay biases, with the groups in another order than the parameters."""
-    biases, weights = [p for p in parameters if p.ndim < 2], [p for p in parameters if p.ndim > 1]
+    biases = [p for p in parameters if p.ndim < 2]
+    weights = [p for p in parameters if p.ndim > 1]
     groups = [{"params": biases, "weight_decay": 0.0}, {"params": weights, "weight_decay": 0.1}]
     return torch.optim.AdamW(groups, lr=learning_rate)
 
@@ -115,7 +116,8 @@ def same(ours: nn.Module, theirs: nn.Module) -> bool:
 @EVERY
 @pytest.mark.parametrize("steps", [0, 1, 5])
 def test_a_saved_optimizer_continues_bit_for_bit(acme: AcmeOptimizer, kind: str, steps: int) -> None:
-    whole, restored = Model(), Model()
+    whole = Model()
+    restored = Model()
     ours = acme(KINDS[kind], whole)
     learn(ours, whole, 0, steps)
     state = ours.state_dict()

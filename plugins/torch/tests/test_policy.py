@@ -105,7 +105,8 @@ def test_every_row_is_computed_once_by_its_place(rows: int, share: float, places
     index[0] = places - 1
     groups = RowGroups(index)
     np.testing.assert_array_equal(groups.rows, np.flatnonzero(index >= 0))
-    outputs, computed = [], 0
+    outputs = []
+    computed = 0
     for block in groups.blocks:
         at = np.arange(block.places.start, block.places.stop)
         assert block.rows.shape[0] == len(at)
@@ -144,7 +145,8 @@ def test_a_policy_with_memory_acts_in_numpy_as_in_torch(
             for parameter in model.parameters():
                 parameter.add_(0.3 * torch.randn_like(parameter))
         before = 40 * np.random.default_rng(seed).standard_normal((rows, 8), np.float32)
-        ours, theirs = before.copy(), before.copy()
+        ours = before.copy()
+        theirs = before.copy()
         found = policy.parameters(observe(rows, seed), None, ours)
         wanted = plain.parameters(observe(rows, seed), None, theirs)
         for one, other in zip((*found, ours), (*wanted, theirs), strict=True):

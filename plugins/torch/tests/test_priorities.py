@@ -30,7 +30,8 @@ def test_a_leaf_without_weight_is_never_found(size: int) -> None:
 
 
 def test_rows_are_drawn_in_proportion_to_the_power_of_their_errors() -> None:
-    alpha, random = 0.7, np.random.default_rng(0)
+    alpha = 0.7
+    random = np.random.default_rng(0)
     flags = np.ones(50, np.uint8)
     flags[::7] = 0
     errors = random.normal(size=50) * 4
@@ -50,7 +51,8 @@ def test_rows_are_drawn_in_proportion_to_the_power_of_their_errors() -> None:
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 def test_importance_weights_are_those_of_the_paper(beta: float) -> None:
     random = np.random.default_rng(1)
-    errors, flags = random.random(30), np.ones(30, np.uint8)
+    errors = random.random(30)
+    flags = np.ones(30, np.uint8)
     priorities = Priorities(40, 0.6)
     priorities.set(np.arange(30), errors, flags)
     rows, weights = priorities.sample(16, random, beta, count=30)

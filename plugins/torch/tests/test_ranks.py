@@ -95,7 +95,8 @@ def test_slots_are_numbered_as_in_one_process(by_agent: bool) -> None:
         return np.tile(np.arange(envs), 2) if by_agent else np.repeat(np.arange(envs), 2)
 
     one = slots(5)
-    firsts, counts = (0, 3), (3, 2)
+    firsts = (0, 3)
+    counts = (3, 2)
     shares = in_ranks(lambda ranks: ranks.share_slots(slots(counts[ranks.rank]), firsts[ranks.rank]), 2)
     agent = np.array([np.count_nonzero(one[:slot] == one[slot]) for slot in range(10)])
     for rank, share in enumerate(shares):
@@ -108,7 +109,9 @@ def test_slots_are_numbered_as_in_one_process(by_agent: bool) -> None:
 
 def test_ranks_divide_the_minibatch_that_one_process_draws() -> None:
     """Slots are numbered agent by agent: those of a rank are not side by side."""
-    envs, whole = (3, 1), np.random.default_rng(0).random((6, 8)) < 0.6  # rows with a transition
+    # rows with a transition
+    envs = (3, 1)
+    whole = np.random.default_rng(0).random((6, 8)) < 0.6
     whole[5, 3:] = False
 
     def draw(ranks: Any) -> Any:

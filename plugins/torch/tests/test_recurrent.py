@@ -15,7 +15,8 @@ from rlcore_torch import MemorySettings, Recurrent
 from rlcore_torch.networks.sequence_inputs import SequenceLayout
 
 CPU = torch.device("cpu")
-FEATURES, MEMORY = 5, 12
+FEATURES = 5
+MEMORY = 12
 # One step; one sequence; equal ones; one longer than all others; many of all lengths.
 CASES = {
     "one step": [1],
@@ -35,7 +36,8 @@ def layer_and_sequences(kind: str, lengths: Sequence[int]) -> tuple[Recurrent, T
 
 def one_by_one(layer: Recurrent, x: Tensor, memory: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Outputs [N, features] and the memory [Q, MEMORY] after each sequence, by :meth:`Recurrent.step`."""
-    outputs, after = [], []
+    outputs = []
+    after = []
     for rows, before in zip(x.split(list(lengths)), memory.split(1), strict=True):
         for row in rows.split(1):
             output, before = layer.step(row, before)
@@ -78,13 +80,16 @@ def test_the_memory_after_sequences_is_that_of_their_last_steps(kind: str, lengt
 
 def test_short_sequences_are_not_filled_up_to_a_long_one_and_sizes_recur() -> None:
     """Minibatches of 80 sequences of at most 64 steps, with a mean of 22."""
-    generator, places, rows = np.random.default_rng(0), 0, 0
+    generator = np.random.default_rng(0)
+    places = 0
+    rows = 0
     sizes: set[tuple[int, int]] = set()
     for _ in range(200):
         lengths = np.minimum(generator.geometric(1 / 24, 80), 64)
         layout = SequenceLayout.of(lengths, CPU)
         sizes.update(layout.segments)
-        places, rows = places + len(layout.rows), rows + len(layout.places)
+        places = places + len(layout.rows)
+        rows = rows + len(layout.places)
         assert layout.segments[0][1] >= 80 and sum(steps for steps, _ in layout.segments) >= lengths.max()
     assert places < 1.5 * rows < 80 * 64 * 200 / 1.5
     assert len(sizes) < 60, "oneDNN would make a program for each of 700 sizes"

@@ -34,7 +34,8 @@ def batch(spec: BehaviorSpec, value: float, terminated: Any = False) -> AgentBat
 
 
 def play(buffer: ReplayBuffer, steps: int, ends: float = 0.0, seed: int = 0) -> None:
-    spec, random = buffer.behavior, np.random.default_rng(seed)
+    spec = buffer.behavior
+    random = np.random.default_rng(seed)
     buffer.begin(batch(spec, 0))
     for step in range(1, steps + 1):
         buffer.act(

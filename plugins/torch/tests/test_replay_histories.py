@@ -51,7 +51,8 @@ def compare(buffer: ReplayBuffer, plain: Plain, seed: int) -> None:
         for name in ("where", "seen"):
             np.testing.assert_array_equal(steps.observations[name][b], want["own"][name])
             np.testing.assert_array_equal(steps.next_observations[name][b], want["next"][name])
-        own, following = want["own"]["where"], want["next"]["where"]
+        own = want["own"]["where"]
+        following = want["next"]["where"]
         assert own[0] == following[0] and own[1] == following[1] and own[2] < following[2]
         np.testing.assert_array_equal(steps.raw[b], want["raw"])
         np.testing.assert_array_equal(steps.choices[b], want["choices"])
@@ -73,7 +74,9 @@ def compare(buffer: ReplayBuffer, plain: Plain, seed: int) -> None:
 @settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(histories)
 def test_the_buffer_holds_what_a_plain_list_of_transitions_holds(history: History) -> None:
-    buffer, plain, story = history.buffer(), Plain(history), Story(history)
+    buffer = history.buffer()
+    plain = Plain(history)
+    story = Story(history)
     random = np.random.default_rng(history.seed + 1)
     for step in range(history.steps):
         story.tell(buffer, plain)
@@ -88,7 +91,10 @@ def test_the_buffer_holds_what_a_plain_list_of_transitions_holds(history: Histor
 @given(histories, st.integers(0, 60))
 def test_a_saved_buffer_goes_on_as_the_one_it_was_saved_from(history: History, saved_at: int) -> None:
     """Loaded into a new buffer and into one that is full of another history, of which nothing may matter."""
-    whole, new, used, story = history.buffer(), history.buffer(), history.buffer(), Story(history)
+    whole = history.buffer()
+    new = history.buffer()
+    used = history.buffer()
+    story = Story(history)
     other = Story(attrs.evolve(history, seed=history.seed + 1, masks=0.5, groups=0.5))
     for _ in range(40):
         other.tell(used)
@@ -135,7 +141,8 @@ def test_a_segment_that_is_kept_has_the_rows_of_the_buffer(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replay_segments, "SEGMENT_BYTES", history.buffer().nbytes_of_row * history.slots * rows)
         buffer = history.buffer()
-    story, random = Story(history), np.random.default_rng(history.seed)
+    story = Story(history)
+    random = np.random.default_rng(history.seed)
     kept: dict[int, tuple[SharedPart, Any]] = {}  # by id, with the object: an id may be used again
     for _ in range(history.steps):
         story.tell(buffer)

@@ -70,7 +70,8 @@ def test_limits_of_control_groups_count(tmp_path: Path, name: str) -> None:
         (tmp_path / "sys/fs/cgroup" / group).mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
             (tmp_path / "sys/fs/cgroup" / group / file).write_text(f"{text}\n")
-    room, machine = GROUPS[name]["room"], psutil.virtual_memory().available
+    room = GROUPS[name]["room"]
+    machine = psutil.virtual_memory().available
     assert available_memory(tmp_path) == (pytest.approx(machine, rel=0.2) if room == "machine" else room)
 
 

@@ -12,7 +12,9 @@ from rlcore import AgentBatch, BehaviorSpec, ObservationSpec, RunStateError, sav
 from rlcore_torch import ReplayBuffer
 from rlcore_torch.off_policy import replay_segments
 
-SLOTS, POSITIONS = 4, 100  # 10 segments of 10 positions
+# 10 segments of 10 positions
+SLOTS = 4
+POSITIONS = 100
 
 
 @pytest.fixture

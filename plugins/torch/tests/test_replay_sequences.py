@@ -41,7 +41,9 @@ def test_a_sequence_has_the_neighbors_of_a_drawn_step_in_its_episode(
     history: History, length: int, burn_in: int
 ) -> None:
     """Against lists of transitions, in rings that wrap and hold the parts of episodes that are not overwritten."""
-    buffer, plain, story = history.buffer(), Plain(history), Story(history)
+    buffer = history.buffer()
+    plain = Plain(history)
+    story = Story(history)
     for _ in range(history.steps):
         story.tell(buffer, plain)
     if not len(buffer):
@@ -58,10 +60,12 @@ def test_a_sequence_has_the_neighbors_of_a_drawn_step_in_its_episode(
     assert found.sequence.tolist() == sorted(found.sequence) and len(found.starts) == len(found.leads)
     for q, asked in enumerate(steps(drawn[: len(found.starts)])):
         rows = found.rows[found.sequence == q]
-        own, is_last = steps(rows), q == len(found.starts) - 1
+        own = steps(rows)
+        is_last = q == len(found.starts) - 1
         assert rows[0] == found.starts[q]
         assert {(step["slot"], step["episode"]) for step in own} == {(asked["slot"], asked["episode"])}
-        first, last = own[0]["number"], own[-1]["number"]
+        first = own[0]["number"]
+        last = own[-1]["number"]
         assert [step["number"] for step in own] == list(range(first, last + 1))
         assert 0 <= asked["number"] - first < length and (is_last or asked["number"] <= last)
         of_episode = sorted(
@@ -74,7 +78,9 @@ def test_a_sequence_has_the_neighbors_of_a_drawn_step_in_its_episode(
 
 def test_the_first_step_of_an_episode_is_learned_from_about_as_often_as_others() -> None:
     """Against the sum over all draws and offsets. Sequences that began where they are drawn would have it in 1 of L."""
-    episode, length, draws = 20, 8, 40_000
+    episode = 20
+    length = 8
+    draws = 40_000
     flags = np.array([1] * episode + [0, 0], np.uint8)
     drawn = np.random.default_rng(1).integers(episode, size=draws)
     memory = MemorySettings(sequence_length=length, burn_in=0)
@@ -126,7 +132,8 @@ class Networks(nn.Module):
 
 def stored(kind: str, n_steps: int) -> tuple[Networks, BatchReader, Any]:
     networks = Networks(kind)
-    buffer, story = Remembering(HISTORY.behavior, HISTORY.slots * HISTORY.rows, None, 2 * 8), Story(HISTORY)
+    buffer = Remembering(HISTORY.behavior, HISTORY.slots * HISTORY.rows, None, 2 * 8)
+    story = Story(HISTORY)
     for _ in range(HISTORY.steps):
         story.tell(buffer)
     rewards = [ExtrinsicReward(0.9)]
@@ -153,7 +160,8 @@ def test_networks_see_what_a_walk_from_the_burn_in_on_sees_and_no_gradient_reach
 ) -> None:
     """At the steps of the sequences, at those between, and where the stretches end: values, and all gradients."""
     networks, reader, rows = stored(kind, n_steps)
-    batch, buffer = reader.read(rows), reader.buffer
+    batch = reader.read(rows)
+    buffer = reader.buffer
     indices, _, last = buffer.stretches(rows.rows, n_steps)
     assert batch.raw is not None
     seen: list[tuple[Any, NDArray[np.int64]]] = [(batch.inputs, rows.rows), (batch.next_inputs, buffer.next_rows(last))]
@@ -168,7 +176,9 @@ def test_networks_see_what_a_walk_from_the_burn_in_on_sees_and_no_gradient_reach
         torch.testing.assert_close(tuple(inputs), reader.at(targets), msg="a network without memory sees the same rows")
         columns, logits = networks.actor.policy(inputs)
         output = networks.actor.policy_head.linear(features_by_hand(networks.actor.actor, reader, around, targets))
-        theirs, ours = [output], [torch.cat([columns, logits], dim=1)]  # type: ignore[list-item]
+        # type: ignore[list-item]
+        theirs = [output]
+        ours = [torch.cat([columns, logits], dim=1)]
         for critic in networks.critics:
             ours.append(critic(inputs, action))
             theirs.append(values_by_hand(critic, features_by_hand(critic.body, reader, around, targets), action))
@@ -190,7 +200,8 @@ def test_networks_see_what_a_walk_from_the_burn_in_on_sees_and_no_gradient_reach
 
 def test_a_frozen_critic_passes_a_gradient_to_the_action_alone() -> None:
     networks, reader, rows = stored("lstm", 1)
-    batch, critic = reader.read(rows), networks.critics[0]
+    batch = reader.read(rows)
+    critic = networks.critics[0]
     assert isinstance(batch.inputs, SequenceInputs) and batch.raw is not None
     action = batch.raw.requires_grad_()
     values = critic(batch.inputs, action, frozen=True)

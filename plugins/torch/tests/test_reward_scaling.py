@@ -60,8 +60,10 @@ def scaling(share: SlotShare, ranks: Ranks, **settings: Any) -> RewardScaling:
 @pytest.mark.parametrize("parts", [[6], [1] * 6, [4, 2]])
 def test_rewards_are_those_of_vec_normalize(parts: list[int]) -> None:
     rule = scaling(SlotShare(3, np.arange(3), np.arange(3)), Ranks(), normalize_rewards_clip=1.25)
-    rewards, ends = np.array(REWARDS, np.float32), np.array(ENDS, np.bool_)
-    found, start = [], 0
+    rewards = np.array(REWARDS, np.float32)
+    ends = np.array(ENDS, np.bool_)
+    found = []
+    start = 0
     for rows in parts:
         part = slice(start, start := start + rows)
         found.append(rule.scaled_rollout(rewards[part], ends[part], np.ones((rows, 3), np.bool_)))
@@ -150,7 +152,8 @@ class Play:
         before = self.batch
         actions = trainer.act(before)
         [(_, batch)] = self.environment.step({trainer.behavior.name: actions}).items()
-        rewards, over = {}, []
+        rewards = {}
+        over = []
         for slot in range(SLOTS):
             self.waiting[slot] |= before.needs_action is None or bool(before.needs_action[slot])
             ended = bool(batch.terminated[slot] or batch.truncated[slot])
@@ -177,10 +180,12 @@ class Play:
         reported = trainer.update().get("Policy/Extrinsic Reward", [])
         np.testing.assert_allclose(np.sort(reported), np.sort(self.finished), rtol=1e-5, atol=1e-5)
         self.finished.clear()
-        buffer, deviation = trainer.buffer, self.spread.deviation
+        buffer = trainer.buffer
+        deviation = self.spread.deviation
         for rows, rewards in trainer.read:
             for row, (seen, reward) in zip(rows.tolist(), rewards.tolist(), strict=True):
-                sums, discount = [0.0, 0.0], [1.0, 1.0]
+                sums = [0.0, 0.0]
+                discount = [1.0, 1.0]
                 for _ in range(n_steps):
                     if not buffer.flags[row]:
                         break
@@ -207,13 +212,15 @@ def test_replayed_rewards_are_scaled_as_they_are_sampled(
     environment = Noisy(kind)
     options: dict[str, Any] = {"normalize_rewards": normalized, "clip_rewards": limit, "normalize_rewards_clip": 1.5}
     options |= {"n_steps": n_steps, "replay_sampler": PrioritizedSamplerSettings() if prioritized else None}
-    trainer, play = reader(environment, **options), Play(environment, limit)
+    trainer = reader(environment, **options)
+    play = Play(environment, limit)
     updates = 0
     for step in range(120):
         if step % 50 == 0:  # episodes are cut
             play.begin(trainer)
         if step == 75:
-            state, trainer = copied(trainer.state_dict()), reader(environment, **options)
+            state = copied(trainer.state_dict())
+            trainer = reader(environment, **options)
             trainer.load_state_dict(state)
         play.step(trainer)
         if trainer.ready():
@@ -278,7 +285,8 @@ class OneOfTwo(Ranks):
 
 def test_steps_that_ranks_have_not_joined_are_saved() -> None:
     share = SlotShare(6, np.arange(0, 6, 2), np.arange(6))
-    rule, spread = scaling(share, OneOfTwo()), ScalarSpread(3, 0.9)
+    rule = scaling(share, OneOfTwo())
+    spread = ScalarSpread(3, 0.9)
     expected = []
     for step, (rewards, ends) in enumerate(zip(REWARDS, ENDS, strict=True)):
         rule.add(np.array([rewards], np.float32), np.array([ends], np.bool_), np.ones((1, 3), np.bool_))
@@ -286,7 +294,8 @@ def test_steps_that_ranks_have_not_joined_are_saved() -> None:
         for slot in np.flatnonzero(ends).tolist():
             spread.forget(slot)
         if step == 3:
-            saved, rule = copied({"reward_scaling": rule.state_dict()}), scaling(share, OneOfTwo())
+            saved = copied({"reward_scaling": rule.state_dict()})
+            rule = scaling(share, OneOfTwo())
             rule.require_fit(saved)
             rule.load_state_dict(saved)
     np.testing.assert_allclose(rule.join(), expected, rtol=1e-12)

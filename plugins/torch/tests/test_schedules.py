@@ -101,7 +101,8 @@ def due_in_all(steps: int, start: int, ratio: Fraction) -> int:
 def test_the_total_is_that_of_the_written_decimal(
     text: str, start: int, advances: list[int], updated: list[bool]
 ) -> None:
-    ratio, exact = UpdateRatio(float(text), start), Fraction(text)
+    ratio = UpdateRatio(float(text), start)
+    exact = Fraction(text)
     steps = total = 0
     for advance, follow in zip(advances, updated, strict=False):
         steps += advance
@@ -116,7 +117,8 @@ def test_the_total_is_that_of_the_written_decimal(
 
 @given(text=written, start=st.integers(0, 500), together=st.integers(1, 50), steps=st.integers(0, 2000))
 def test_updates_wait_for_each_other(text: str, start: int, together: int, steps: int) -> None:
-    ratio, alone = UpdateRatio(float(text), start, together), UpdateRatio(float(text), start)
+    ratio = UpdateRatio(float(text), start, together)
+    alone = UpdateRatio(float(text), start)
     assert ratio.due(steps) == alone.due(steps) // together * together
     ratio.done = ratio.due(steps)
     assert ratio.due(steps) == 0 and ratio.next > steps
@@ -125,7 +127,8 @@ def test_updates_wait_for_each_other(text: str, start: int, together: int, steps
 
 @given(text=written, start=st.integers(0, 500), steps=st.integers(0, 5000), later=st.integers(0, 5000))
 def test_an_equal_ratio_goes_on_where_it_was(text: str, start: int, steps: int, later: int) -> None:
-    ratio, resumed = UpdateRatio(float(text), start), UpdateRatio(float(text), 0)
+    ratio = UpdateRatio(float(text), start)
+    resumed = UpdateRatio(float(text), 0)
     ratio.done += ratio.due(steps)
     resumed.load_state_dict(ratio.state_dict(), steps)
     assert resumed.due(steps + later) == ratio.due(steps + later)
@@ -138,7 +141,8 @@ def test_a_changed_ratio_counts_from_where_it_changed_and_never_before_the_start
 ) -> None:
     if Fraction(str(float(before))) == Fraction(str(float(after))):
         return
-    ratio, resumed = UpdateRatio(float(before), start), UpdateRatio(float(after), start)
+    ratio = UpdateRatio(float(before), start)
+    resumed = UpdateRatio(float(after), start)
     ratio.done += ratio.due(steps)
     resumed.load_state_dict(ratio.state_dict(), steps)
     assert resumed.due(steps + later) == due_in_all(steps + later, max(steps, start), Fraction(after))

@@ -50,7 +50,8 @@ def test_sequences_hold_each_transition_once_in_order_and_within_an_episode(
     assert sequences.critic_memory[:, 0].tolist() == (-chosen).tolist()
 
     x = torch.arange(len(picked), dtype=torch.float32)
-    padded, first = sequences.padded(x[:, None])[:, 0], 0
+    padded = sequences.padded(x[:, None])[:, 0]
+    first = 0
     columns: list[list[float]] = [[] for _ in sequences.order]
     for steps, count in sequences.segments:
         for step in padded[first : first + steps * count].view(steps, count):
@@ -95,7 +96,8 @@ def test_minibatches_of_one_size_near_the_batch_size_cover_every_row(count: int,
 
 def test_the_kl_estimate_tends_to_the_divergence_of_old_from_new() -> None:
     torch.manual_seed(0)
-    old, new = Normal(0.0, 1.0), Normal(0.2, 1.1)
+    old = Normal(0.0, 1.0)
+    new = Normal(0.2, 1.1)
     drawn = old.sample((400_000,))
     estimate = approximate_kl(new.log_prob(drawn) - old.log_prob(drawn))
     assert estimate.item() == pytest.approx(kl_divergence(old, new).item(), rel=0.02)

@@ -35,7 +35,8 @@ def pushed(rows: list[int]) -> dict[str, TensorActions]:
 
 
 def test_the_cart_pole_moves_and_ends_as_gymnasiums_does() -> None:
-    count, generator = 4, np.random.default_rng(3)
+    count = 4
+    generator = np.random.default_rng(3)
     ours = TorchCartPole(count)
     state = ours.reset(EpisodeSeeds(5), np.zeros(count, np.int64))["CartPole"].observations["state"]
     theirs = [gymnasium.make("CartPole-v1").unwrapped for _ in range(count)]
@@ -60,7 +61,8 @@ def test_the_cart_pole_moves_and_ends_as_gymnasiums_does() -> None:
 
 
 def test_a_device_that_is_not_waited_for_restarts_what_the_cpu_does() -> None:
-    ours, theirs = TorchCartPole(5, max_steps=15), TorchCartPole(5, max_steps=15)
+    ours = TorchCartPole(5, max_steps=15)
+    theirs = TorchCartPole(5, max_steps=15)
     theirs._reads_flags = False
     generator = np.random.default_rng(1)
     for each in (ours, theirs):
@@ -87,7 +89,8 @@ def test_the_first_states_are_uniform_and_differ_by_environment_and_episode() ->
 
 
 def test_environments_of_another_process_have_the_seeds_that_they_have_in_one() -> None:
-    whole, part = TorchCartPole(5), TorchCartPole(2)
+    whole = TorchCartPole(5)
+    part = TorchCartPole(2)
     all_of_them = whole.reset(EpisodeSeeds(9), np.arange(5))["CartPole"].observations["state"]
     last_two = part.reset(EpisodeSeeds(9, first_env=3), np.array([3, 4]))["CartPole"].observations["state"]
     assert torch.equal(all_of_them[3:], last_two)

@@ -33,7 +33,8 @@ class EverythingReward(ExtrinsicReward):
         return np.asarray(seen + then + done + 17 * transitions.terminated + 19 * transitions.truncated, np.float32)
 
     def of(self, step: Step) -> float:
-        seen, then = step["own"]["where"].tolist(), step["next"]["where"].tolist()
+        seen = step["own"]["where"].tolist()
+        then = step["next"]["where"].tolist()
         total: float = seen[0] + 2 * seen[1] + 3 * seen[2] + 0.5 * then[0] + 0.25 * then[1] + 4 * then[2]
         raw = max(-1.0, min(1.0, float(step["raw"][0])))
         total += 7 * (2 + 2 * raw) + 11 * step["choices"][0] + 13 * step["choices"][1]  # in the environment's units
@@ -53,7 +54,9 @@ def as_inputs(seen: dict[str, Any]) -> NDArray[Any]:
 @given(histories, st.sampled_from([1, 3]))
 def test_a_batch_is_what_a_walk_through_the_episodes_finds(history: History, n_steps: int) -> None:
     history = attrs.evolve(history, idle=0.0)
-    buffer, plain, story = history.buffer(), Plain(history), Story(history)
+    buffer = history.buffer()
+    plain = Plain(history)
+    story = Story(history)
     for _ in range(history.steps):
         story.tell(buffer, plain)
     rows = np.flatnonzero(buffer.flags)
@@ -62,15 +65,19 @@ def test_a_batch_is_what_a_walk_through_the_episodes_finds(history: History, n_s
     everything = EverythingReward(0.6, strength=0.5)
     weight = np.linspace(0.1, 1.0, len(rows), dtype=np.float32)
     reader = reader_of(buffer, [ExtrinsicReward(0.9, strength=2.0), everything], n_steps)
-    batch, actions, kept = reader.read(rows, weight), reader.actions(rows), plain.kept()
+    batch = reader.read(rows, weight)
+    actions = reader.actions(rows)
+    kept = plain.kept()
     assert batch.raw is not None and batch.choices is not None and batch.weight is not None
     assert batch.reward.dtype == batch.discount.dtype == torch.float32
     assert len(kept) == len(rows), "the newest transitions are read too"
-    after, ends = batch.after_ends, False
+    after = batch.after_ends
+    ends = False
     for b, seen in enumerate(batch.inputs[0].numpy()):
         start = kept[tuple(seen[:3].tolist())]
         stretch = plain.stretch(start, n_steps)
-        first, last = stretch[0], stretch[-1]
+        first = stretch[0]
+        last = stretch[-1]
         np.testing.assert_array_equal(seen, as_inputs(first["own"]))
         for whole in (batch, actions):
             assert whole.raw is not None and whole.choices is not None

@@ -106,7 +106,8 @@ def test_where_the_second_core_is_busy_a_trial_costs_one_slow_step_and_comes_eve
     machine: Callable[[float, float], Machine],
 ) -> None:
     steps = machine(1.0, 50.0)
-    started, pause = steps.now, FIRST_PAUSE
+    started = steps.now
+    pause = FIRST_PAUSE
     steps.step()
     assert steps.now - started == 52.0  # compared once, and taken with one thread
     while pause < LONGEST_PAUSE:
@@ -151,7 +152,8 @@ def test_an_error_in_a_gradient_step_leaves_one_thread(machine: Callable[[float,
 def test_the_gradient_of_a_layer_with_one_output_does_not_depend_on_the_threads(threads: int) -> None:
     """With two threads, PyTorch's product splits each sum of such a gradient."""
     torch.manual_seed(0)
-    layer, x = torch.nn.Linear(256, 1), torch.randn(256, 257)
+    layer = torch.nn.Linear(256, 1)
+    x = torch.randn(256, 257)
     given = torch.randn(1, 256)
     found = []
     try:

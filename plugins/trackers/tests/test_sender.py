@@ -193,7 +193,8 @@ def test_a_program_that_a_killed_sender_started_keeps_the_next_sender_waiting(tm
 
 
 def test_checkpoints_are_kept_last_or_all(tmp_path: Path) -> None:
-    first, last = "checkpoint 100 100", "checkpoint 200 200"
+    first = "checkpoint 100 100"
+    last = "checkpoint 200 200"
     _, checkpoint_saved, run_finished = hooks_of(SPEC)
     for chosen, kept in (("none", []), ("last", [last]), ("all", [first, last])):
         run = context(tmp_path / chosen)

@@ -65,7 +65,8 @@ def test_samplers_are_sent_as_samplers_once() -> None:
     for value in (1.0, 2.0):  # what rlcore draws is not used
         made.set_parameters(dict.fromkeys(samplers, np.array([0.0, value])), samplers, seed=3)
     (_, first), (_, second) = decode_messages(made.outgoing())
-    uniform, ranges = Reader(first), Reader(second)
+    uniform = Reader(first)
+    ranges = Reader(second)
     assert [uniform.read_string(), *(uniform.read_int32() for _ in range(3))] == ["size", 1, 13, 0]
     assert [uniform.read_float32(), uniform.read_float32()] == [0.5, 2.0]
     assert [ranges.read_string(), *(ranges.read_int32() for _ in range(3))] == ["wind", 1, 23, 2]

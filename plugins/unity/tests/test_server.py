@@ -93,7 +93,8 @@ def test_messages_of_any_length_pass_both_ways(servers: Servers, server: PlayerS
     generator = np.random.default_rng(size)
     with client(server) as channel:
         for _ in range(3):
-            question, answer = generator.bytes(size), generator.bytes(size)
+            question = generator.bytes(size)
+            answer = generator.bytes(size)
             got = servers.start(caller(channel), question)
             assert server.receive(SECONDS) == question
             server.reply(answer)
@@ -116,7 +117,8 @@ def test_hundreds_of_calls_come_one_after_another(servers: Servers, server: Play
 
 def test_players_that_start_together_do_not_wait_for_one_another(servers: Servers) -> None:
     """While one player loads for long, the other's client must get its part of the handshake of HTTP/2."""
-    slow, fast = servers.make(), servers.make()
+    slow = servers.make()
+    fast = servers.make()
     with client(slow) as first, client(fast) as second:
         ready = servers.start(grpc.channel_ready_future(second).result, SECONDS)
         servers.until(slow, ready)
@@ -143,7 +145,9 @@ def test_a_reply_waits_for_the_windows_of_the_client(
     servers: Servers, server: PlayerServer, opening: bytes, first: int, then: bytes
 ) -> None:
     player = wire.PlainClient(server.port, wire.PREFACE + opening)
-    answer, got, frames = np.random.default_rng(0).bytes(100_000), b"", player.frames()
+    answer = np.random.default_rng(0).bytes(100_000)
+    got = b""
+    frames = player.frames()
 
     def until_ping() -> bytes:
         """The data that came before the answer to a ping."""

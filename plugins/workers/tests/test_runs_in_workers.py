@@ -50,7 +50,8 @@ def context_of(path: Path, workers: Any, *local: str, name: str = "corridor", nu
 
 
 def play(environment: Any, steps: int, seed: int = 0) -> list[Any]:
-    random, seen = np.random.default_rng(seed), []
+    random = np.random.default_rng(seed)
+    seen = []
     for _ in range(steps):
         batch = environment.step({"A": Actions(None, random.integers(0, 2, (environment.num_envs, 1)))})["A"]
         seen.append((batch.observations["position"].tolist(), batch.reward.tolist(), environment.episodes.tolist()))
@@ -58,7 +59,8 @@ def play(environment: Any, steps: int, seed: int = 0) -> list[Any]:
 
 
 def test_environments_that_save_themselves_continue_in_other_processes(tmp_path: Path) -> None:
-    first, second = make(tmp_path, 2), make(tmp_path, 2)
+    first = make(tmp_path, 2)
+    second = make(tmp_path, 2)
     try:
         assert isinstance(first, SavesState)
         first.reset(EpisodeSeeds(4), np.zeros(5, np.int64))
@@ -104,7 +106,8 @@ def test_plugins_that_take_part_in_workers_are_noted_and_required_as_in_one_proc
     local.write_text(
         "from rlcore import hookimpl\n\n@hookimpl(wrapper=True)\ndef rlcore_create_environment():\n    return (yield)\n"
     )
-    entries, refused = [], []
+    entries = []
+    refused = []
     for workers in (None, 2):
         with_plugin = context_of(tmp_path, workers, "rlcore_devkit.hooks", str(local))
         make_environment(with_plugin.config, with_plugin.plugins, with_plugin).close()
@@ -130,7 +133,8 @@ def test_restarts_are_limited_in_a_period_and_in_a_lifetime(monkeypatch: pytest.
     clock = [0.0]
     monkeypatch.setattr("rlcore_workers.supervisor.monotonic", lambda: clock[0])
     limits = EnvSettings(max_lifetime_restarts=3, restarts_rate_limit_n=2, restarts_rate_limit_period_s=60)
-    restarts, refused = Restarts(), []
+    restarts = Restarts()
+    refused = []
     for clock[0] in (0.0, 10.0, 20.0, 71.0, 200.0):
         refused.append(restarts.refused(limits))
         if refused[-1] is None:
@@ -152,7 +156,8 @@ def test_restarts_are_limited_in_a_period_and_in_a_lifetime(monkeypatch: pytest.
 def test_some_of_the_first_steps_are_made_by_one_worker_after_the_other_and_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain, environment = make(tmp_path, None), make(tmp_path, 2)
+    plain = make(tmp_path, None)
+    environment = make(tmp_path, 2)
     sent: list[list[int]] = []
     send = environment._supervisor.send
 
@@ -178,7 +183,8 @@ def test_some_of_the_first_steps_are_made_by_one_worker_after_the_other_and_chan
 def test_the_share_is_that_of_steps_one_after_the_other_unless_they_take_long(
     together: float, alone: float, share: float
 ) -> None:
-    steps, busy = StepsAlone(), 0.0
+    steps = StepsAlone()
+    busy = 0.0
     while steps.due:
         busy += alone if steps.is_next(busy) else together
     assert steps.share == pytest.approx(share)

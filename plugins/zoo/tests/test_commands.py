@@ -83,7 +83,8 @@ def test_an_interval_with_the_score_of_random_actions_in_it_proves_little_and_sa
 
 
 def test_a_score_has_what_a_group_shares_and_is_that_against_opponents() -> None:
-    alone, group = {"mean_reward": 3.0}, {"mean_reward": 1.0, "mean_group_reward": 0.5}
+    alone = {"mean_reward": 3.0}
+    group = {"mean_reward": 1.0, "mean_group_reward": 0.5}
     assert score_of({"behaviors": {"a": alone}}) == 3.0
     assert score_of({"behaviors": {"a": alone, "b": group}}) == 2.25
     assert score_of({"behaviors": {"a": alone}, "opponents": {}, "score": 0.4}) == 0.4

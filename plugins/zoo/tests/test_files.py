@@ -16,7 +16,8 @@ TRAINERS = {"ppo", "sac", "td3", "dqn", "poca", "ghost"}
 
 
 def test_every_file_is_valid_and_says_what_the_index_says() -> None:
-    plugins, run_ids = load_plugins(), set()
+    plugins = load_plugins()
+    run_ids = set()
     found = entries()
     for entry in found:
         config = load_config(read_document(entry.path), plugins)

@@ -87,7 +87,8 @@ def test_random_actions_score_what_the_index_says(name: str) -> None:
 def test_a_check_trains_in_full_and_a_finished_run_is_measured_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    name, more = "ppo/InvertedPendulum-v5", tmp_path / "more.jsonl"
+    name = "ppo/InvertedPendulum-v5"
+    more = tmp_path / "more.jsonl"
     words = [sys.executable, "-m", "rlcore", "zoo", "check", name, "--seeds", "11", "--results-dir", str(tmp_path)]
     done = subprocess.run([*words, "--append", str(more)], capture_output=True, text=True, check=False)
     print(done.stdout)

@@ -17,7 +17,8 @@ from crowds import ended_episodes
 
 from rlcore import Curriculum, EndedEpisodes, EpisodeUniforms, derive_generator
 
-SEED, NUM_ENVS = 7, 5
+SEED = 7
+NUM_ENVS = 5
 BEHAVIOR = "Walker"
 
 Outcome = Callable[[Any, float], float]  # the values of an episode and its number in [0, 1): its return
@@ -68,7 +69,8 @@ class Loop:
         returns = np.array([self.outcome(self.values[env], float(noise[env])) for env in ended])
         numbers = np.arange(self.told, self.told + len(ended))  # as if they started in this order
         self.told += len(ended)
-        values, draw_id = self.values[ended], self.draw_id[ended]
+        values = self.values[ended]
+        draw_id = self.draw_id[ended]
         self.curriculum.episodes_ended(ended_episodes(ended, returns, numbers, self.told, draw_id, values=values))
         self.episodes[ended] += 1
         self.values[ended], self.draw_id[ended] = self.next_values[ended], self.next_draw_id[ended]
@@ -130,7 +132,8 @@ def told() -> Callable[..., EndedEpisodes]:
 
     def make(draw_id: Any, returns: Any, **more: Any) -> EndedEpisodes:
         more = {key: np.array(each) if isinstance(each, list) else each for key, each in more.items()}
-        rows, begun = np.arange(len(returns)), next(count) * 1000
+        rows = np.arange(len(returns))
+        begun = next(count) * 1000
         draws = np.array(draw_id, np.int64)
         return ended_episodes(rows, np.array(returns, np.float64), begun + rows, begun + 1000, draws, **more)
 

@@ -60,7 +60,8 @@ class PlainAdr:
         values = {}
         for name, block in self.blocks.items():
             [number] = self.uniform_of(f"parameters/{name}", env, episode)
-            low, high = self.now[name, "low"], self.now[name, "high"]
+            low = self.now[name, "low"]
+            high = self.now[name, "high"]
             values[name] = low + int(number * (high - low + 1)) if block.get("integer") else low + number * (high - low)
         [choice] = self.uniform_of("curriculum/adr", env, episode)
         share = next(iter(self.blocks.values())).get("boundary_probability", 0.5)
@@ -75,13 +76,16 @@ class PlainAdr:
         if told is None or self.times_moved[told[0]] != told[1]:
             return
         key = name, side = told[0]
-        block, played = self.blocks[name], self.played[key]
+        block = self.blocks[name]
+        played = self.played[key]
         played.append(measure)
         if len(played) < block["episodes"]:
             return
         mean = math.fsum(played) / len(played)
         played.clear()
-        before, began, limit = self.now[key], self.began[key], self.limit(name, side)
+        before = self.now[key]
+        began = self.began[key]
+        limit = self.limit(name, side)
         inward, outward = (max, min) if side == "high" else (min, max)  # the second one limits the move
         out = block["step"] if side == "high" else -block["step"]
         if mean >= block["upper_threshold"]:
@@ -120,7 +124,8 @@ def blocks(draw: st.DrawFn) -> dict[str, Block]:
 @settings(deadline=None)
 @given(made=blocks(), seed=st.integers(0, 10_000), steps=st.integers(5, 80))
 def test_it_is_the_papers_algorithm(simulation: Any, adr: Any, made: dict[str, Block], seed: int, steps: int) -> None:
-    curriculum, model = adr(**made), PlainAdr(made, simulation.uniform_of)
+    curriculum = adr(**made)
+    model = PlainAdr(made, simulation.uniform_of)
     loop = simulation.loop(curriculum, lambda values, noise: noise, seed)
     loop.run(steps)
     begun = simulation.plain_loop(model, lambda values, noise: noise, seed, steps)
@@ -186,7 +191,8 @@ def test_the_status_shows_what_is_missing_at_the_next_judged_bound(adr: Any, tol
 
 
 def test_another_runs_status_gives_its_ranges(adr: Any, told: Any) -> None:
-    one, other = adr(length=LENGTH, start=START), adr(length=LENGTH, start=START)
+    one = adr(length=LENGTH, start=START)
+    other = adr(length=LENGTH, start=START)
     for draw_id in ([1, 0], [2, 0], [3, 0], [-1, 0], [0, 1], [0, 2], [0, 3]):  # 0.8 - 0.5 is more than 3 * 0.1
         one.episodes_ended(told([draw_id] * 3, [1.0] * 3))
         one.advance({})

@@ -40,7 +40,8 @@ class PlainProgress:
         self.counted = dict.fromkeys(blocks, 0)
 
     def draw(self, env: int, episode: int) -> tuple[tuple[float, ...], list[int]]:
-        values, regions = [], []
+        values = []
+        regions = []
         for name, block in self.blocks.items():
             which, where = self.uniform_of(f"parameters/{name}", env, episode, 2)
             region = 0
@@ -66,7 +67,8 @@ class PlainProgress:
             found = []
             for returns in self.returns[name]:
                 latest = returns[-block["window"] :]
-                newer, older = latest[len(latest) - len(latest) // 2 :], latest[: len(latest) - len(latest) // 2]
+                newer = latest[len(latest) - len(latest) // 2 :]
+                older = latest[: len(latest) - len(latest) // 2]
                 enough = len(latest) >= 3
                 found.append(abs(sum(newer) / len(newer) - sum(older) / len(older)) if enough else 0.0)
             even = 1 / block["bins"]
@@ -100,7 +102,8 @@ def outcome(values: Any, noise: float) -> float:
 def test_it_is_the_plain_model(
     simulation: Any, made: Any, given_blocks: dict[str, Block], seed: int, steps: int
 ) -> None:
-    curriculum, model = made(**given_blocks), PlainProgress(given_blocks, simulation.uniform_of)
+    curriculum = made(**given_blocks)
+    model = PlainProgress(given_blocks, simulation.uniform_of)
     loop = simulation.loop(curriculum, outcome, seed)
     loop.run(steps)
     begun = simulation.plain_loop(model, outcome, seed, steps)
@@ -122,7 +125,8 @@ def test_a_state_of_other_settings_is_refused(made: Any) -> None:
 
 
 def test_the_window_may_change_between_a_checkpoint_and_going_on(made: Any, told: Any) -> None:
-    saved, curriculum = made(width=WIDTH), made(width=WIDTH | {"window": 4, "refresh": 2})
+    saved = made(width=WIDTH)
+    curriculum = made(width=WIDTH | {"window": 4, "refresh": 2})
     feed(saved, told, 0, [9.0, 9.0, 1.0, 1.0, 1.0, 1.0])  # of the latest four, none differs
     curriculum.load_state_dict(saved.state_dict())
     assert curriculum.stats()["Environment/Learning Progress/width"] > 0.0  # as it was saved, until the next refresh

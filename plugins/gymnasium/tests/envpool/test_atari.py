@@ -33,9 +33,15 @@ def test_rewards_are_what_the_emulator_scores(make, env_id, game, lives) -> None
     ale, choices = emulator(game)
     ale.reset_game()
     ale.act(0)
-    rng, scored, ends, games, steps = np.random.default_rng(0), 0.0, 0, 0, 0
+    rng = np.random.default_rng(0)
+    scored = 0.0
+    ends = 0
+    games = 0
+    steps = 0
     for _ in range(600):
-        action, before, score = int(rng.integers(len(choices))), ale.lives(), 0.0
+        action = int(rng.integers(len(choices)))
+        before = ale.lives()
+        score = 0.0
         for _ in range(4):
             score += ale.act(choices[action])
             if ale.game_over():
@@ -43,7 +49,8 @@ def test_rewards_are_what_the_emulator_scores(make, env_id, game, lives) -> None
         steps += 1
         batch = act(environment, action)
         assert batch.reward[0] == score
-        over, late = ale.game_over(), steps >= 250
+        over = ale.game_over()
+        late = steps >= 250
         assert bool(batch.ended.size) == (over or late or (lives and ale.lives() < before))
         assert bool(batch.truncated[0]) == late
         scored += abs(score)
@@ -51,7 +58,8 @@ def test_rewards_are_what_the_emulator_scores(make, env_id, game, lives) -> None
             ends += 1
             if over or late:
                 ale.reset_game()
-                steps, games = 0, games + 1
+                steps = 0
+                games = games + 1
             ale.act(0)
     assert scored >= 3 and games >= 2 and (ends > games) == lives
 

@@ -27,7 +27,8 @@ def of_envpool(env_id: str, seed: int, actions: np.ndarray, **options: Any) -> l
         final = None
         after = after[0].copy()
         if terminated[0] or truncated[0]:
-            final, after = after, pool.step(action[None])[0][0].copy()
+            final = after
+            after = pool.step(action[None])[0][0].copy()
         steps.append((before, reward[0], terminated[0], truncated[0], final))
         before = after
     return steps
@@ -78,15 +79,18 @@ def test_batches_are_the_steps_of_single_environments(make, env_id, options, end
 
 def test_an_episode_depends_on_its_environment_alone(make) -> None:
     """The third environment plays the same beside two others, and alone as the third of a run."""
-    together, alone = make("CartPole-v1", 3), make("CartPole-v1", 1)
+    together = make("CartPole-v1", 3)
+    alone = make("CartPole-v1", 1)
     first = begin(together, SEEDS, [5, 6, 7]).observations["observation"]
     other = begin(alone, EpisodeSeeds(7, first_env=2), [7]).observations["observation"]
     assert len({row.tobytes() for row in first}) == 3
     ends = 0
     for _ in range(100):
         np.testing.assert_array_equal(first[2], other[0])
-        ours, theirs = act(together, 1), act(alone, 1)
-        first, other = ours.observations["observation"], theirs.observations["observation"]
+        ours = act(together, 1)
+        theirs = act(alone, 1)
+        first = ours.observations["observation"]
+        other = theirs.observations["observation"]
         ends += len(theirs.ended)
     assert ends >= 5
 
@@ -112,7 +116,9 @@ def test_a_masked_choice_is_one_that_the_game_allows(make) -> None:
     environment = make("Game2048-v1", 2)
     assert [each.name for each in environment.behaviors["Agent"].observations] == ["board"]
     batch = begin(environment, SEEDS)
-    rng, forbidden, finals = np.random.default_rng(0), 0, 0
+    rng = np.random.default_rng(0)
+    forbidden = 0
+    finals = 0
     for _ in range(400):
         for board, mask in zip(batch.observations["board"], batch.action_mask, strict=True):
             assert [changes(board, move) for move in range(4)] == mask.tolist()

@@ -131,6 +131,7 @@ def test_a_killed_sweep_continues_with_the_same_command(place: Place, tmp_path: 
     whole.directory.mkdir()
     whole.write(configuration({"trials": 2, "jobs": 2}))  # as fast as it can: no time is part of a result
     whole.sweep()
-    best, without_waiting = place.state().pop("best"), whole.state().pop("best")
+    best = place.state().pop("best")
+    without_waiting = whole.state().pop("best")
     assert best.replace("seconds: 0.003", "seconds: 0.0").split("\n", 1)[1] == without_waiting.split("\n", 1)[1]
     assert {**place.state(), "best": ""} == {**whole.state(), "best": ""}

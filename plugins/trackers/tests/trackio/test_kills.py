@@ -71,7 +71,8 @@ def test_films_and_checkpoints_are_kept_once_beside_the_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_senders(monkeypatch)
-    folder, run = tmp_path / "trackio", tmp_path / "ppo"
+    folder = tmp_path / "trackio"
+    run = tmp_path / "ppo"
     tracked = writer("trackio", TRACKER, TrackioSettings(directory=str(folder), group="seeds"), run)
     tracked.write("Walker", 100, stats(1.0))
     (run / "checkpoints/100").mkdir(parents=True)
@@ -81,7 +82,8 @@ def test_films_and_checkpoints_are_kept_once_beside_the_configuration(
     tracked.close()
     (tmp_path / "films").mkdir()
     (tmp_path / "films/walk.mp4").write_bytes(b"film")
-    block, films = {"directory": str(folder), "group": "seeds"}, ("--video", str(tmp_path / "films"))
+    block = {"directory": str(folder), "group": "seeds"}
+    films = ("--video", str(tmp_path / "films"))
     send_by_hand(run, "trackio", block, *films)
     (run / "trackers/trackio.files").unlink()  # as if both processes were killed before they could note the files
     send_by_hand(run, "trackio", block, *films)

@@ -216,7 +216,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("Range"):
             start = int(self.headers["Range"].removeprefix("bytes=").partition("-")[0])
             headers["Content_Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-        status, rest = 206 if start else 200, content[start:]
+        status = 206 if start else 200
+        rest = content[start:]
         headers |= self.hub.headers
         if self.hub.longer and self.command == "GET":
             rest, headers["Content_Length"] = rest + b"x" * self.hub.longer, str(len(rest) + self.hub.longer)

@@ -106,7 +106,8 @@ def test_the_next_pull_clears_what_a_killed_one_left_and_nothing_else(
         other.mkdir()
         (other / "configuration.yaml").write_text("of another program")
     before = {path.name for path in results.iterdir()}
-    begun, end = Event(), Event()
+    begun = Event()
+    end = Event()
 
     def waits(file: str) -> None:
         if file == WEIGHTS:
