@@ -29,7 +29,7 @@ from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
 from rlcore.plugins.call import Plugins, load_plugins
 from rlcore.plugins.select import selection_from
 from rlcore.settings import RunConfig, setting
-from rlcore_ghost import OpponentSettings, OpponentSpec, RandomPolicy, RunOpponentSettings, create_opponents
+from rlcore_ghost import EarlierOpponentSettings, OpponentSettings, OpponentSpec, RandomPolicy, create_opponents
 
 
 @attrs.frozen(kw_only=True)
@@ -88,7 +88,7 @@ def test_a_block_is_named_after_its_type_or_has_one(acme: Plugins) -> None:
     config, found = opponents(acme, text)
     assert list(found) == ["random", "tree", "deep", "old"]
     assert [type(block) for block in found.values()] == [
-        OpponentSettings, TreeSettings, TreeSettings, RunOpponentSettings,
+        OpponentSettings, TreeSettings, TreeSettings, EarlierOpponentSettings,
     ]  # fmt: skip
     assert [block.type for block in found.values()] == ["random", "tree", "acme-rl/tree", "run"]
     assert found["tree"].depth == 5 and found["deep"].depth == 2 and found["old"].checkpoint == "last"

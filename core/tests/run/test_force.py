@@ -12,9 +12,9 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import NonFiniteError, PluginError, RunStateError
-from rlcore.files.lock import RunLock, is_locked
+from rlcore.files.lock import DirectoryLock, is_locked
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.directory import RunDirectory
+from rlcore.storage.directory import ResultsDirectory
 
 FORCE = {"checkpoint_settings": {"force": True}}
 RESUME = {"checkpoint_settings": {"resume": True}}
@@ -155,7 +155,7 @@ def test_a_replaced_run_that_someone_holds_stays_while_a_later_one_is_deleted(
     run.start()
     abandon(run)
     held = files("run.replaced")
-    lock = RunLock(files("run.replaced").path)
+    lock = DirectoryLock(files("run.replaced").path)
     lock.acquire()
     make_run(FORCE).train()
     before = held.everything()
@@ -185,14 +185,14 @@ CALLS = [(Path, "rename"), (Path, "mkdir"), (Path, "replace"), (Path, "unlink"),
 def undone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that dies closes as a process that is gone: the operating system frees its locks."""
 
-    def die(self: RunDirectory, files: Any = ()) -> None:
+    def die(self: ResultsDirectory, files: Any = ()) -> None:
         if sys.exception() is None:
             return close(self, files)
         self._lock.release()
         return self._replaced.release()
 
-    close = RunDirectory.close
-    monkeypatch.setattr(RunDirectory, "close", die)
+    close = ResultsDirectory.close
+    monkeypatch.setattr(ResultsDirectory, "close", die)
 
 
 @pytest.mark.parametrize("calls", range(0, 60, 4))

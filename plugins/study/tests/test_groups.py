@@ -9,18 +9,18 @@ import pytest
 
 from rlcore import ConfigError
 from rlcore_study.groups import differences, grouped
-from rlcore_study.runs import ReportedRun, read_runs
+from rlcore_study.runs import ReportedTraining, read_runs
 from rlcore_study.summary import Spread, results, times
 
 
-def runs_of(*places: Path) -> list[ReportedRun]:
+def runs_of(*places: Path) -> list[ReportedTraining]:
     runs, problems = read_runs(places)
     assert problems == []
     return runs
 
 
 @pytest.fixture
-def runs(write_run: Any) -> list[ReportedRun]:
+def runs(write_run: Any) -> list[ReportedTraining]:
     """Two seeds of two learning rates."""
     return runs_of(
         write_run("slow-1", 1, lr=0.1, mean_reward=1.0), write_run("fast-1", 1, lr=0.5, mean_reward=5.0),

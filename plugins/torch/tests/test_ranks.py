@@ -28,7 +28,7 @@ from rlcore.run.prepare import prepare
 from rlcore_torch.off_policy.joined_replay import JoinedReplay
 from rlcore_torch.off_policy.replay_rings import sample_rows
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
-from rlcore_torch.ranks.episodes import RunRanks, refuse_wrappers
+from rlcore_torch.ranks.episodes import EpisodeRanks, refuse_wrappers
 from rlcore_torch.ranks.evaluation import _evaluation
 from rlcore_torch.ranks.refusals import refuse_in_ranks
 from rlcore_torch.ranks.torch_ranks import gather_rows
@@ -42,7 +42,7 @@ class Table:
     places: list[Any]
 
 
-class ThreadRanks(RunRanks):
+class ThreadRanks(EpisodeRanks):
     """Ranks in threads of one process."""
 
     def __init__(self, table: Table, rank: int, size: int) -> None:
@@ -155,12 +155,12 @@ def state_of(rank: int) -> dict[str, Any]:
 
 def test_ranks_exchange_the_numbers_that_environments_report_of_ended_episodes() -> None:
     noted: list[FinishedEpisodes] = []
-    ranks = RunRanks(0, 2, StopRequests())
+    ranks = EpisodeRanks(0, 2, StopRequests())
     ranks._behaviors = {"B": SimpleNamespace(episodes=SimpleNamespace(finished=1), episodes_finished=noted.append)}
     numbers = np.arange(4)
     parts = []
     for slots, info in (([0], {"good": np.ones(1)}), ([2, 3], {"far": np.array([5.0, 6.0])})):
-        each = RunRanks(0, 2, StopRequests())
+        each = EpisodeRanks(0, 2, StopRequests())
         each._of_ranks = {"B": SimpleNamespace(spec=SimpleNamespace(numbers=numbers))}  # type: ignore[dict-item]
         each._ended = {"B": []}
         ended = np.array(slots)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, EnvironmentFailed, EpisodeSeeds, NonFiniteError, ObservationSpec
-from rlcore_workers.arrays import RunArrays
+from rlcore_workers.arrays import BatchArrays
 from rlcore_workers.contract import Task
 from rlcore_workers.create import split
 from rlcore_workers.layout import OPTIONAL_DEFAULTS, Layout
@@ -101,8 +101,8 @@ def test_the_whole_batch_has_the_rows_of_each_worker_and_messages_equal_shared_m
     slots = [
         {name: np.arange(spec.slots)[rows[name]] for name, spec in layout.behaviors.items()} for rows in layout.rows
     ]
-    shared, sent = (RunArrays(layout, bytearray(layout.size)) for _ in range(2))
-    remote = [RunArrays(layout, bytearray(b"\xff" * layout.size)) for _ in range(2)]  # workers start with anything
+    shared, sent = (BatchArrays(layout, bytearray(layout.size)) for _ in range(2))
+    remote = [BatchArrays(layout, bytearray(b"\xff" * layout.size)) for _ in range(2)]  # workers start with anything
     for arrays in (shared, sent):
         arrays.fill_defaults()
     here = [PartMessages(sent, number) for number in range(2)]
@@ -147,7 +147,7 @@ def test_the_whole_batch_has_the_rows_of_each_worker_and_messages_equal_shared_m
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"x", lambda data: b""])
 def test_a_message_of_another_size_is_refused(change: Any) -> None:
     layout = Layout.of([part(2, False)], [0, 2], 0)
-    arrays = RunArrays(layout, bytearray(layout.size))
+    arrays = BatchArrays(layout, bytearray(layout.size))
     arrays.fill_defaults()
     messages = PartMessages(arrays, 0)
     with pytest.raises(ValueError, match="bytes"):
@@ -163,9 +163,9 @@ def spec(env_index: list[int], **more: Any) -> BehaviorSpec:
     return BehaviorSpec("A", (SEEN,), discrete=(3,), env_index=np.array(env_index), **more)
 
 
-def arrays_of(parts: list[list[int]], bounds: list[int]) -> RunArrays:
+def arrays_of(parts: list[list[int]], bounds: list[int]) -> BatchArrays:
     layout = Layout.of([{"A": spec(part)} for part in parts], bounds, parameters=1)
-    arrays = RunArrays(layout, bytearray(layout.size))
+    arrays = BatchArrays(layout, bytearray(layout.size))
     arrays.fill_defaults()
     return arrays
 

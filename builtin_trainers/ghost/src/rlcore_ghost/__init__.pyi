@@ -11,7 +11,7 @@ from .records import OpponentSpec as OpponentSpec
 from .selfplay.samplers import Candidates as Candidates
 from .selfplay.samplers import OpponentSampler as OpponentSampler
 from .settings import AgainstSettings as AgainstSettings
+from .settings import EarlierOpponentSettings as EarlierOpponentSettings
 from .settings import NoParameters as NoParameters
 from .settings import OpponentSettings as OpponentSettings
-from .settings import RunOpponentSettings as RunOpponentSettings
 from .settings import SelfPlaySettings as SelfPlaySettings

@@ -26,7 +26,7 @@ from rlcore import (
     spec_mismatch,
 )
 from rlcore_ghost.records import OpponentSpec
-from rlcore_ghost.settings import OpponentSettings, RunOpponentSettings
+from rlcore_ghost.settings import EarlierOpponentSettings, OpponentSettings
 
 __all__ = ["RandomPolicy", "create_opponents"]
 
@@ -187,7 +187,7 @@ class RandomPolicy:
         return Actions(continuous, discrete)
 
 
-def policy_of_run(settings: RunOpponentSettings, behavior: BehaviorSpec, run: RunContext) -> Policy:
+def policy_of_run(settings: EarlierOpponentSettings, behavior: BehaviorSpec, run: RunContext) -> Policy:
     """The saved policy that ``settings`` name, for rows of ``behavior``.
 
     Raises ConfigError, with the key of ``settings`` that is wrong, if there is no such policy, and if it sees or does

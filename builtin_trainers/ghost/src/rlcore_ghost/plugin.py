@@ -70,7 +70,7 @@ def rlcore_opponents() -> list[OpponentSpec]:
         OpponentSpec(
             name="run",
             target="rlcore_ghost.opponents:policy_of_run",
-            settings="rlcore_ghost.settings:RunOpponentSettings",
+            settings="rlcore_ghost.settings:EarlierOpponentSettings",
             summary="the policy of a checkpoint of another run",
         ),
     ]

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgainstSettings",
+    "EarlierOpponentSettings",
     "LeagueSettings",
     "NoParameters",
     "OpponentSettings",
     "PrioritizedParameters",
-    "RunOpponentSettings",
     "SelfPlaySettings",
 ]
 
@@ -75,7 +75,7 @@ def _checkpoint_problem(value: int | str) -> str | None:
 
 
 @attrs.frozen(kw_only=True)
-class RunOpponentSettings(OpponentSettings):
+class EarlierOpponentSettings(OpponentSettings):
     """Settings of the opponent ``run``, the policy of a checkpoint of another run."""
 
     path: str = setting(

@@ -18,7 +18,7 @@ from rlcore.cli.ending import ends_within, interrupts
 from rlcore.cli.main import report
 from rlcore.cli.options import PluginFlags, UserPath, complete_records, complete_runs, plugin_options
 from rlcore.cli.progress import is_silent, show_progress
-from rlcore.cli.run_options import TAKER, WORDS, RunCommand, make_run
+from rlcore.cli.run_options import TAKER, WORDS, OptionsCommand, make_run
 from rlcore.cli.run_texts import exit_code, report_end, report_saved, show_start
 from rlcore.cli.terminal import ShortPaths, echo, lasting_console, show_log
 from rlcore.errors import ConfigError, EnvironmentEnded, EnvironmentFailed, RlcoreError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rlcore.run.run import Run
 
 
-@click.command("run", cls=RunCommand, epilog="Installed plugins may add options: rlcore plugins list --provides")
+@click.command("run", cls=OptionsCommand, epilog="Installed plugins may add options: rlcore plugins list --provides")
 @click.argument("config", required=False, type=UserPath())
 @click.option("--env", metavar="ID", help="Environment to train in; without CONFIG, the run is named after it.")
 @click.option("--trainer", metavar="NAME", shell_complete=complete_records, help="Trainer of every behavior.")

@@ -30,7 +30,7 @@ TAKER = "rlcore.cli.run_options.taker"  # the option that hands the command over
 _PREFIX = "of_plugin_"  # of the names under which click passes values of plugins' options
 
 
-class RunCommand(click.Command):
+class OptionsCommand(click.Command):
     """Has the options of plugins, and says what to write instead of options of other programs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ from rlcore.errors import dotted
 if TYPE_CHECKING:
     from rlcore.plugins.discover import Plugin
     from rlcore.run.behaviors.behavior import TrainedBehavior
-    from rlcore.run.description import BehaviorDescription, EnvironmentDescription, RunDescription
+    from rlcore.run.description import BehaviorDescription, EnvironmentDescription, StartDescription
     from rlcore.run.evaluation.evaluations import Scores
     from rlcore.run.run import Run
 
@@ -26,7 +26,7 @@ def show_start(run: Run, shorten: Callable[[str], str]) -> None:
     echo_columns([(label, shorten(text)) for label, text in lines])
 
 
-def description_lines(run: RunDescription) -> list[tuple[str, str]]:
+def description_lines(run: StartDescription) -> list[tuple[str, str]]:
     """A label and a text for each line of the description; the label of a behavior is its name."""
     lines = [
         ("run", f"{run.directory}, seed {run.seed}"),

@@ -16,7 +16,7 @@ __all__ = ["is_locked", "require_lock_file"]
 LOCK = ".lock"
 
 
-class RunLock:
+class DirectoryLock:
     """The lock of the run in ``directory``.
 
     The lock belongs to a file, not to its name. If the directory is moved and another one takes its name, the process

@@ -21,7 +21,7 @@ from rlcore.run.behaviors.behavior import TrainedBehavior
 from rlcore.run.state import TrainingState
 from rlcore.storage.fingerprint import computing_of
 
-__all__ = ["BehaviorDescription", "EnvironmentDescription", "ResumePromise", "RunDescription"]
+__all__ = ["BehaviorDescription", "EnvironmentDescription", "ResumePromise", "StartDescription"]
 
 Kind = Literal["exact", "statistical", "weights only"]
 
@@ -179,7 +179,7 @@ class BehaviorDescription:
 
 
 @attrs.frozen
-class RunDescription:
+class StartDescription:
     """The facts about a run that has started; ``rlcore run`` prints them.
 
     Attributes:
@@ -207,7 +207,7 @@ class RunDescription:
     @classmethod
     def of(
         cls, context: RunContext, state: TrainingState, plugins: tuple[Plugin, ...], resume: ResumePromise
-    ) -> RunDescription:
+    ) -> StartDescription:
         """The description of a run that has started."""
         config = context.config
         settings = config.environment

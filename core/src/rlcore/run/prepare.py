@@ -30,7 +30,7 @@ from rlcore.run.saved.provenance import directory_to_continue, raise_with_absent
 from rlcore.run.timers import Timers
 from rlcore.settings import CheckpointSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
-from rlcore.storage.directory import RunDirectory
+from rlcore.storage.directory import ResultsDirectory
 from rlcore.storage.mark import read_mark
 from rlcore.storage.store import CheckpointStore
 
@@ -63,7 +63,7 @@ class Preparation:
     plugins: Plugins
     offline: bool
     launch: Launch | None
-    directory: RunDirectory
+    directory: ResultsDirectory
     store: CheckpointStore
     timers: Timers = attrs.field(factory=Timers)
     stops: StopRequests = attrs.field(factory=StopRequests)
@@ -229,20 +229,20 @@ def plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
     return patterns
 
 
-def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> RunDirectory:
+def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> ResultsDirectory:
     """The run directory as this process uses it: rank 0 writes.
 
     If ``torchrun`` started the processes again, rank 0 resumes the last checkpoint of the earlier attempt, or replaces
     its run if there is none. A run that another job began is left to the settings as they are.
     """
     if launch is None:
-        return RunDirectory(settings)
+        return ResultsDirectory(settings)
     if not launch.leads:
-        return RunDirectory(settings, read_only=True)
-    directory = RunDirectory(settings, launch.job)
+        return ResultsDirectory(settings, read_only=True)
+    directory = ResultsDirectory(settings, launch.job)
     if launch.restarts and not settings.resume:
         mark = read_mark(directory.path)
         if mark is not None and mark.job == launch.job:
             saved = bool(find_checkpoints(directory.checkpoints))
-            return RunDirectory(attrs.evolve(settings, resume=saved, force=not saved), launch.job)
+            return ResultsDirectory(attrs.evolve(settings, resume=saved, force=not saved), launch.job)
     return directory

@@ -26,7 +26,7 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.stops import Stop
 from rlcore.run.assemble import assemble
 from rlcore.run.behaviors.behavior import TrainedBehavior
-from rlcore.run.description import RunDescription
+from rlcore.run.description import StartDescription
 from rlcore.run.evaluation.evaluations import Scores
 from rlcore.run.growing import add_wanted_slots
 from rlcore.run.prepare import CloseDeadline, prepare
@@ -183,14 +183,14 @@ class Run:
             finally:
                 self.outcome = self._training.outcome
 
-    def describe(self) -> RunDescription:
+    def describe(self) -> StartDescription:
         """Start the run, and describe it: plugins, device, environment, behaviors, and the promise of a resume.
 
         ``rlcore run`` prints the lines of the description before the training.
         """
         self.start()
         training = self._started
-        description = RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
+        description = StartDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
         document = self._prepared.document
         if document.preset is None:
             return description

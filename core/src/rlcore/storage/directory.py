@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.files.lock import LOCK, RunLock, in_use, is_locked
+from rlcore.files.lock import LOCK, DirectoryLock, in_use, is_locked
 from rlcore.files.paths import user_path, working_directory
 from rlcore.files.reading import failing_as
 from rlcore.files.writing import is_leftover, sweep, write_atomically
@@ -40,7 +40,7 @@ from rlcore.storage.replaced_runs import ReplacedRuns, copy_until, why_force
 log = logging.getLogger(__name__)
 
 
-class RunDirectory:
+class ResultsDirectory:
     """``results_dir/run_id`` and its lock.
 
     A run that takes the name of an earlier run replaces it; :mod:`rlcore.storage.replaced_runs` gives the rule. A
@@ -65,7 +65,7 @@ class RunDirectory:
         self.best = self.checkpoints / BEST  # the policies of the best evaluation
         self.logs = self.path / LOGS
         self.result = self.path / RESULT
-        self._lock = RunLock(self.path)
+        self._lock = DirectoryLock(self.path)
         self._job = job
         self._mark: Mark | None = None  # once this run has begun to write
         self._replaced = ReplacedRuns(self.path)
@@ -210,7 +210,7 @@ class RunDirectory:
         mark = self._replaced.make_room(earlier, self._lock)
         self._starting = True  # only now: where this failed, the directory is still the earlier run's
         if self._replaced.moved_to is not None:
-            self._lock = RunLock(self.path)
+            self._lock = DirectoryLock(self.path)
             self.path.mkdir()
             self._lock.acquire()
         return mark

@@ -26,7 +26,7 @@ from pathlib import Path
 import attrs
 
 from rlcore.errors import RunStateError
-from rlcore.files.lock import LOCK, RunLock
+from rlcore.files.lock import LOCK, DirectoryLock
 from rlcore.files.reading import failing_as
 from rlcore.files.writing import free_name, fsync_directory, fsync_file, is_leftover, temporary_path
 from rlcore.storage.checkpoint import own_files
@@ -74,13 +74,13 @@ class ReplacedRuns:
 
     path: Path
     moved_to: Path | None = attrs.field(default=None, init=False)  # where this process moved the earlier run
-    _lock: RunLock | None = attrs.field(default=None, init=False)  # of the moved run
+    _lock: DirectoryLock | None = attrs.field(default=None, init=False)  # of the moved run
 
     def kept(self, mark: Mark) -> list[Path]:
         """The directories of the runs that the run of ``mark`` is to replace, and that are still there."""
         return [path for path in map(self.path.with_name, mark.replaces) if path.is_dir()]
 
-    def make_room(self, earlier: Mark, lock: RunLock) -> Mark:
+    def make_room(self, earlier: Mark, lock: DirectoryLock) -> Mark:
         """Frees the name of an earlier run, whose ``lock`` this process holds. Returns the mark of the new run.
 
         If the earlier run saved something, its directory is moved with its lock, and :attr:`moved_to` is set. Otherwise
@@ -127,7 +127,7 @@ class ReplacedRuns:
             path = self.path.with_name(name)
             lock = self._lock
             if lock is None or path != self.moved_to:
-                lock = RunLock(path)
+                lock = DirectoryLock(path)
             if not _delete(path, lock, run, self.path):
                 left[name] = run
         self.release()
@@ -141,7 +141,7 @@ class ReplacedRuns:
         self._lock = None
 
 
-def _delete(path: Path, lock: RunLock, run: str, successor: Path) -> bool:
+def _delete(path: Path, lock: DirectoryLock, run: str, successor: Path) -> bool:
     """Deletes the run in ``path`` if its id is still ``run``. Returns whether nothing is left to do.
 
     Files of others move to the same place in ``successor``, or stay if that is taken.

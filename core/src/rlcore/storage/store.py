@@ -33,7 +33,7 @@ from rlcore.storage.checkpoints import (
     rotate,
     save_best,
 )
-from rlcore.storage.directory import RunDirectory
+from rlcore.storage.directory import ResultsDirectory
 from rlcore.storage.fingerprint import (
     ANOTHER_CONFIGURATION,
     Fingerprint,
@@ -107,7 +107,7 @@ class CheckpointStore:
     never read back by the run itself. In a read-only directory, that of ranks other than 0, nothing is written.
     """
 
-    def __init__(self, directory: RunDirectory, plugins: Plugins) -> None:
+    def __init__(self, directory: ResultsDirectory, plugins: Plugins) -> None:
         self.directory = directory
         self.plugins = plugins
         self.saved_step: int | None = None  # agent steps of the checkpoint last written or read

@@ -13,7 +13,7 @@ import click
 from rlcore import ConfigError, did_you_mean, dotted
 from rlcore_study.documents import by_path
 from rlcore_study.names import study_of
-from rlcore_study.runs import ReportedRun
+from rlcore_study.runs import ReportedTraining
 
 
 @attrs.frozen(eq=False)
@@ -26,7 +26,7 @@ class Group:
     """
 
     name: str
-    runs: tuple[ReportedRun, ...]
+    runs: tuple[ReportedTraining, ...]
 
 
 def without_start(configuration: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,9 @@ def flat(configuration: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     return by_path(without_start(configuration))
 
 
-def grouped(runs: Sequence[ReportedRun], named: Sequence[tuple[str, str]] = (), separate: bool = False) -> list[Group]:
+def grouped(
+    runs: Sequence[ReportedTraining], named: Sequence[tuple[str, str]] = (), separate: bool = False
+) -> list[Group]:
     """The groups of ``runs`` in the order of their first runs.
 
     Runs whose configurations differ in nothing but the seed are one group, unless ``separate``. ``named`` has pairs of
@@ -55,7 +57,7 @@ def grouped(runs: Sequence[ReportedRun], named: Sequence[tuple[str, str]] = (), 
         if not any(fnmatchcase(run.name, pattern) for run in runs):
             names = [run.name for run in runs]
             raise ConfigError(f"--group {name}={pattern}: no run has such a name{did_you_mean(pattern, names)}")
-    members: dict[Any, list[ReportedRun]] = {}
+    members: dict[Any, list[ReportedTraining]] = {}
     chosen_names: dict[Any, str] = {}  # by key of a group
     for number, run in enumerate(runs):
         matching = [name for name, pattern in named if fnmatchcase(run.name, pattern)]
@@ -75,7 +77,7 @@ def grouped(runs: Sequence[ReportedRun], named: Sequence[tuple[str, str]] = (), 
     return groups
 
 
-def _name(runs: Sequence[ReportedRun]) -> str:
+def _name(runs: Sequence[ReportedTraining]) -> str:
     """The run's own name, the name of their study, or the beginning that the names of several runs share."""
     names = [run.name for run in runs]
     if len(names) == 1:

@@ -32,7 +32,7 @@ OTHER = "other"
 
 
 @attrs.frozen(slots=False, eq=False)
-class ReportedRun:
+class ReportedTraining:
     """One run of a comparison or a report.
 
     Attributes:
@@ -202,7 +202,7 @@ class ReportedRun:
         return {name: result for name, result in results if isinstance(result, Mapping)}
 
 
-def read_runs(paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
+def read_runs(paths: Sequence[Path]) -> tuple[list[ReportedTraining], list[str]]:
     """The runs that ``paths`` name, each once, and a line for each unreadable run.
 
     A path is a run directory, the id of a run in ``results``, or the same for a study, which stands for its runs.
@@ -223,11 +223,11 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
         name = directory.name
         if counts[name] > 1:
             name = str(data.directory)
-        runs.append(ReportedRun(name, data))
+        runs.append(ReportedTraining(name, data))
     return runs, problems
 
 
-def runs_to(purpose: str, paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
+def runs_to(purpose: str, paths: Sequence[Path]) -> tuple[list[ReportedTraining], list[str]]:
     """The answer of :func:`read_runs` for a command, which prints the problems as warnings.
 
     Raises RunStateError, with the ``purpose`` such as ``compare``, if no run can be read.

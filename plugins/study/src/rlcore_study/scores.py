@@ -10,7 +10,7 @@ import attrs
 
 from rlcore_study.documents import at_path
 from rlcore_study.groups import Group
-from rlcore_study.runs import ReportedRun
+from rlcore_study.runs import ReportedTraining
 from rlcore_study.statistics import FEW_SEEDS, Interval, iqm, probability_of_improvement, separated_bound, smallest_p
 
 EVALUATION = "score of the last evaluation"
@@ -30,7 +30,7 @@ class GroupScore:
 
     group: Group
     scores: tuple[float, ...]
-    left_out: tuple[tuple[ReportedRun, str], ...]
+    left_out: tuple[tuple[ReportedTraining, str], ...]
     iqm: Interval | None
 
 
@@ -87,7 +87,7 @@ class Comparison:
         """The kind of score that runs have, in words."""
         return EVALUATION if self.evaluated else TRAINING
 
-    def score(self, run: ReportedRun) -> float | None:
+    def score(self, run: ReportedTraining) -> float | None:
         """The score of a run, finished or not; None if there is none."""
         return run.last_score if self.evaluated else run.mean_return
 
@@ -144,7 +144,7 @@ def compared(groups: Sequence[Group]) -> Comparison:
 
 def _scored(group: Group, evaluated: bool) -> GroupScore:
     scores: list[float] = []
-    left_out: list[tuple[ReportedRun, str]] = []
+    left_out: list[tuple[ReportedTraining, str]] = []
     for run in group.runs:
         score = run.last_score if evaluated else run.mean_return
         if run.outcome == "failed":
@@ -159,6 +159,6 @@ def _scored(group: Group, evaluated: bool) -> GroupScore:
     return GroupScore(group, tuple(scores), tuple(left_out), mean)
 
 
-def _environment(run: ReportedRun) -> str:
+def _environment(run: ReportedTraining) -> str:
     names = [at_path(run.data.configuration, "environment", key) for key in ("type", "id")]
     return " ".join(str(name) for name in names if name is not None)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rlcore_study.report.charts
-from rlcore.files.lock import RunLock
+from rlcore.files.lock import DirectoryLock
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_study.groups import grouped
 from rlcore_study.runs import read_runs
@@ -77,7 +77,7 @@ def test_runs_are_shown_as_far_as_they_can_be_read(write_run: Any, page: Any) ->
     torn = write_run("torn", outcome=None, lr=4)
     (torn / "result.json").write_text("{")
     (torn / "run_logs/timers.json").write_text("[1, 2")
-    lock = RunLock(write_run("now", outcome=None, lr=5))
+    lock = DirectoryLock(write_run("now", outcome=None, lr=5))
     lock.acquire()
     try:
         text, warnings = page("killed", "empty", "stopped", "torn", "now")

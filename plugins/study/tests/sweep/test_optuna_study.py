@@ -14,7 +14,7 @@ from rlcore import derive_seed
 from rlcore_study.sweep.optuna_study import Judge, importances, values_of
 from rlcore_study.sweep.settings import EnvironmentCase, ParameterSettings, SweepSettings
 from rlcore_study.sweep.space import distributions
-from rlcore_study.sweep.trials import RunResult, SavedSweep, Trial
+from rlcore_study.sweep.trials import SavedSweep, SeedResult, Trial
 
 RANGES = {
     "a.rate": ParameterSettings(low=1e-4, high=1e-1, log=True),
@@ -48,7 +48,7 @@ def trained(saved: SavedSweep, trials: dict[int, Trial], number: int, seen: int)
         intermediate = saved.intermediate(trial, "seed-1", scores)
         if judge.hopeless(intermediate) and step < EVALUATIONS:
             return attrs.evolve(trial, state="pruned", intermediate=intermediate, pruner=judge.notes)
-    trial = attrs.evolve(trial, runs={"seed-1": RunResult(scores[-1][1], tuple(scores))})
+    trial = attrs.evolve(trial, runs={"seed-1": SeedResult(scores[-1][1], tuple(scores))})
     return attrs.evolve(
         trial, state="complete", value=saved.worth(trial), intermediate=intermediate, pruner=judge.notes
     )
@@ -186,10 +186,10 @@ def test_several_environments_count_as_shares_of_their_targets() -> None:
     saved = study_of(environments={name: EnvironmentCase(**case) for name, case in cases.items()}, seeds=[1, 2])
     names = [name for name, _, _ in saved.runs()]
     assert names == ["near-seed-1", "near-seed-2", "far-seed-1", "far-seed-2"]
-    results = {name: RunResult(each, ()) for name, each in zip(names, (250.0, 500.0, -500.0, -200.0), strict=True)}
+    results = {name: SeedResult(each, ()) for name, each in zip(names, (250.0, 500.0, -500.0, -200.0), strict=True)}
     assert saved.worth(Trial(0, 0, {}, results)) == pytest.approx((0.5 + 1.0 + 0.0 + 0.75) / 4)
     # While its third run trains, a trial seems to be worth the mean of what it has so far.
-    begun = {name: RunResult(each.score, ((100, each.score),)) for name, each in list(results.items())[:2]}
+    begun = {name: SeedResult(each.score, ((100, each.score),)) for name, each in list(results.items())[:2]}
     found = saved.intermediate(Trial(0, 0, {}, begun), "far-seed-1", [(100, -300.0)])
     assert found == pytest.approx({1: 0.5, EVALUATIONS + 1: 0.75, 2 * EVALUATIONS + 1: (0.5 + 1.0 + 0.5) / 3})
 

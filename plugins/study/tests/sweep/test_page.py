@@ -11,7 +11,7 @@ from written_runs import results, write_run
 
 from rlcore_devkit import RunRlcore
 from rlcore_study.sweep.settings import ParameterSettings, SweepSettings
-from rlcore_study.sweep.trials import RunResult, SavedSweep, Trial
+from rlcore_study.sweep.trials import SavedSweep, SeedResult, Trial
 
 __all__ = ["results", "write_run"]
 
@@ -37,7 +37,7 @@ def sweep(results: Path, write_run: Any) -> Path:
     saved = SavedSweep(directory, SweepSettings(parameters=PARAMETERS, seeds=[1]), {}, 5)
     saved.write()
     for number, (values, value) in enumerate(zip(VALUES, (2.0, 1.0, None, 4.0), strict=True)):
-        runs = {} if value is None else {"seed-1": RunResult(value, ((100, value),))}
+        runs = {} if value is None else {"seed-1": SeedResult(value, ((100, value),))}
         end: dict[str, Any] = {"state": "pruned"} if value is None else {"state": "complete", "value": value}
         saved.write_trial(Trial(number, number, values, runs, intermediate={1: value or 3.0}, **end))
         write_run(f"search/trial-{number:04d}/seed-1", mean_reward=value, lr=number)

@@ -11,7 +11,7 @@ import pytest
 from rlcore import RunStateError, read_settings
 from rlcore_study.sweep.opening import _locked
 from rlcore_study.sweep.settings import SweepSettings
-from rlcore_study.sweep.trials import RunResult, SavedSweep, Trial, read_sweep
+from rlcore_study.sweep.trials import SavedSweep, SeedResult, Trial, read_sweep
 
 
 def study_of(place: Path, **more: Any) -> SavedSweep:
@@ -45,7 +45,7 @@ DAMAGES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_record_is_said_and_chosen_again(tmp_path: Path, damage: str) -> None:
     saved = study_of(tmp_path, pruner="median")
-    sound = Trial(1, 0, {"a.b": 2}, {"seed-1": RunResult(1.0, ((10, 0.5),))}, "complete", 1.0, {1: 0.5})
+    sound = Trial(1, 0, {"a.b": 2}, {"seed-1": SeedResult(1.0, ((10, 0.5),))}, "complete", 1.0, {1: 0.5})
     saved.write_trial(sound)
     assert saved.trials() == ({1: sound}, [])
     path = tmp_path / "trial-0001" / "trial.json"

@@ -1,5 +1,5 @@
+from .arrays import BatchArrays as BatchArrays
 from .arrays import PartArrays as PartArrays
-from .arrays import RunArrays as RunArrays
 from .contract import Executor as Executor
 from .contract import PartMade as PartMade
 from .contract import Task as Task

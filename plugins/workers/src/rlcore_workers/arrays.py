@@ -20,7 +20,7 @@ NOTHING_HAPPENED = ("reward", "terminated", "truncated", "group_reward", "aborte
 FinalInfo = Mapping[str, NDArray[Any]]  # numbers of K ended episodes by name, each [K]
 
 
-class RunArrays:
+class BatchArrays:
     """The arrays of a :class:`Layout` in ``memory``, at least ``layout.size`` bytes.
 
     Attributes:
@@ -91,7 +91,7 @@ class RunArrays:
         """What workers reported of one behavior, each with its rows."""
         return [(self.layout.rows[part][name], info[name]) for part, info in final_info.items() if name in info]
 
-    def copy_part(self, source: RunArrays, part: int) -> None:
+    def copy_part(self, source: BatchArrays, part: int) -> None:
         """Copy what a worker wrote from other arrays of the layout."""
         for arrays, rows in self._of_part(part):
             for key in arrays.written:
@@ -246,7 +246,7 @@ class BehaviorArrays:
 class PartArrays:
     """The rows of one worker in the arrays of the run."""
 
-    def __init__(self, arrays: RunArrays, number: int) -> None:
+    def __init__(self, arrays: BatchArrays, number: int) -> None:
         self._number = number
         first, end = arrays.layout.bounds[number : number + 2]
         envs = slice(first, end)

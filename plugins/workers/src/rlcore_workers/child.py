@@ -116,7 +116,7 @@ def _is_of(channel: Channel, error: BaseException) -> bool:
 
 
 def _arrays(channel: Channel, value: Any) -> Any:
-    from rlcore_workers.arrays import RunArrays
+    from rlcore_workers.arrays import BatchArrays
 
     layout, number = value
     _, descriptors, _, _ = socket.recv_fds(channel.socket, 1, 1)
@@ -125,7 +125,7 @@ def _arrays(channel: Channel, value: Any) -> Any:
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
-    return RunArrays(layout, memory).part(number)
+    return BatchArrays(layout, memory).part(number)
 
 
 def _fail(channel: Channel, error: BaseException) -> None:

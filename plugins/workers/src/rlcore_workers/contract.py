@@ -25,7 +25,7 @@ from rlcore import (
     UnsupportedSpace,
     one_line,
 )
-from rlcore_workers.arrays import RunArrays
+from rlcore_workers.arrays import BatchArrays
 from rlcore_workers.layout import Layout
 
 
@@ -129,10 +129,10 @@ class Executor(Protocol):
     def start(self, task: Task) -> Worker:
         """Start a worker; returns without waiting. Raises WorkerFailed if that is impossible."""
 
-    def arrays(self, layout: Layout) -> RunArrays:
+    def arrays(self, layout: Layout) -> BatchArrays:
         """Return the arrays that the run and its workers exchange batches in; called once."""
 
-    def attach(self, worker: Worker, arrays: RunArrays) -> None:
+    def attach(self, worker: Worker, arrays: BatchArrays) -> None:
         """Begin the call in which a worker learns where the arrays of its environments are."""
 
     def wait(self, workers: Collection[Worker], seconds: float | None) -> Collection[Worker]:

@@ -25,7 +25,7 @@ from rlcore import (
     spec_mismatch,
 )
 from rlcore_workers.alone import StepsAlone
-from rlcore_workers.arrays import RunArrays
+from rlcore_workers.arrays import BatchArrays
 from rlcore_workers.contract import Executor, PartMade
 from rlcore_workers.layout import Layout
 from rlcore_workers.settings import WorkerSettings
@@ -74,13 +74,13 @@ class WorkerEnvironment:
         self._supervisor = supervisor
         self._parts = parts
         self._layout = layout
-        self._arrays: RunArrays = executor.arrays(layout)
+        self._arrays: BatchArrays = executor.arrays(layout)
         self._arrays.fill_defaults()
         # What the run is shown, and the parameters [N, P] of the next episodes: copies if workers step meanwhile.
         self._shown = self._arrays
         self._parameters = self._arrays.parameters
         if self.overlaps:
-            self._shown = RunArrays(layout, bytearray(layout.size))
+            self._shown = BatchArrays(layout, bytearray(layout.size))
             self._shown.fill_defaults()
             self._parameters = self._arrays.parameters.copy()
         self._settings = settings

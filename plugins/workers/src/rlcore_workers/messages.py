@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore_workers.arrays import RunArrays
+from rlcore_workers.arrays import BatchArrays
 from rlcore_workers.layout import OPTIONAL_DEFAULTS
 
 # Arrays with the rows of them that are the next part of a message.
@@ -25,7 +25,7 @@ class PartMessages:
     Messages are bytes in the byte order of the machine. Both ends raise ValueError for a message of the wrong size.
     """
 
-    def __init__(self, arrays: RunArrays, number: int) -> None:
+    def __init__(self, arrays: BatchArrays, number: int) -> None:
         """``number`` is that of the worker."""
         layout = arrays.layout
         self._fields = arrays.fields

@@ -27,7 +27,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from rlcore import EnvironmentFailed, RunContext, python_command
-from rlcore_workers.arrays import RunArrays
+from rlcore_workers.arrays import BatchArrays
 from rlcore_workers.channel import ATTACH, CALL, FAILED, Channel
 from rlcore_workers.contract import Task, Worker, WorkerFailed
 from rlcore_workers.create import create_environment as create_in_workers
@@ -211,7 +211,7 @@ class ProcessExecutor:
         self._workers.add(worker)
         return worker
 
-    def arrays(self, layout: Layout) -> RunArrays:
+    def arrays(self, layout: Layout) -> BatchArrays:
         """Create the shared memory: a file without a name."""
         if hasattr(os, "memfd_create"):
             self._memory = os.memfd_create("rlcore")
@@ -219,9 +219,9 @@ class ProcessExecutor:
             with tempfile.TemporaryFile() as file:
                 self._memory = os.dup(file.fileno())
         os.ftruncate(self._memory, layout.size)
-        return RunArrays(layout, mmap.mmap(self._memory, layout.size))
+        return BatchArrays(layout, mmap.mmap(self._memory, layout.size))
 
-    def attach(self, worker: Worker, arrays: RunArrays) -> None:
+    def attach(self, worker: Worker, arrays: BatchArrays) -> None:
         """Give a worker the shared memory."""
         assert isinstance(worker, ProcessWorker)
         worker.attach(arrays.layout, self._memory)

@@ -37,7 +37,7 @@ from rlcore.storage.checkpoints import (
     is_step,
     newest_intact,
 )
-from rlcore.storage.directory import RunDirectory
+from rlcore.storage.directory import ResultsDirectory
 from rlcore.storage.fingerprint import changes, described
 from rlcore.storage.mark import LOGS, RESULT, TIMERS
 from rlcore.storage.status import metadata_of, training_status
@@ -360,7 +360,7 @@ def _summary(line: bytes) -> SavedSummary | None:
 # ---------------------------------------------------------------- runs that a new run begins with
 
 
-def status_of_run(directory: RunDirectory, plugins: Plugins, run: str, origin: str) -> Mapping[str, Any]:
+def status_of_run(directory: ResultsDirectory, plugins: Plugins, run: str, origin: str) -> Mapping[str, Any]:
     """The training status of another run, of rlcore or of ML-Agents.
 
     ``run`` is an id in the results directory of ``directory``, or a path; ``origin`` is what the user wrote. A status

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlcore.config.plugins_block import load_plugins_for
 from rlcore.errors import RunStateError
-from rlcore.files.lock import LOCK, RunLock
+from rlcore.files.lock import LOCK, DirectoryLock
 from rlcore.files.reading import failing_as
 from rlcore.run.saved.data import read_saved_configuration
 from rlcore.storage.checkpoints import CHECKPOINTS, Checkpoint, find_checkpoints, remove_checkpoints, require_format
@@ -33,7 +33,7 @@ def pruning(run: Path, allow_local: bool = False) -> Iterator[Callable[[Sequence
     if mark is None:
         raise RunStateError(f"{run}: has no mark of rlcore (rlcore_run.json), so nothing in it is deleted")
     had_lock_file = (run / LOCK).exists()
-    lock = RunLock(run)
+    lock = DirectoryLock(run)
     with failing_as(f"{run}: cannot be written to"):
         lock.acquire()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlcore_study.groups import Group
     from rlcore_study.report.charts import Chart
     from rlcore_study.report.render import Report
-    from rlcore_study.runs import ReportedRun
+    from rlcore_study.runs import ReportedTraining
 
 MARK = '<meta name="generator" content="rlcore report'  # near the start of every page that this command wrote
 MAX_BEHAVIORS = 200  # on one page, the first by name
@@ -156,10 +156,10 @@ def _title(groups: Sequence[Group]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def best_run(group: Group) -> ReportedRun:
+def best_run(group: Group) -> ReportedTraining:
     """The run with the best evaluation, or else the largest final return, or else the first one."""
 
-    def rank(run: ReportedRun) -> tuple[float, float]:
+    def rank(run: ReportedTraining) -> tuple[float, float]:
         score = -inf if run.best_score is None else run.best_score
         returns = [run.final_return(name) for name in run.behaviors]
         known = [value for value in returns if value is not None]

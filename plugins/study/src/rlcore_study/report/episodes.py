@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 
 from rlcore import RlcoreError, SavedRun
-from rlcore_study.runs import ReportedRun
+from rlcore_study.runs import ReportedTraining
 
 MAX_FILM = 20_000_000  # bytes of a film that is embedded
 TYPES = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif", ".png": "image/png"}
@@ -35,7 +35,7 @@ class Film:
     problem: str = ""
 
 
-def film(run: ReportedRun, allow_local: bool, opened: Callable[..., SavedRun] = SavedRun.open) -> Film:
+def film(run: ReportedTraining, allow_local: bool, opened: Callable[..., SavedRun] = SavedRun.open) -> Film:
     """Play one episode with the best policies of ``run``, or else the newest, and film it.
 
     Code that only the configuration names is imported with ``allow_local`` alone. A failure is not raised: the film

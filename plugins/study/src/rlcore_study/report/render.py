@@ -23,7 +23,7 @@ from rlcore_study.groups import Group
 from rlcore_study.parts import Part
 from rlcore_study.report.charts import SMOOTHINGS, Chart, Section
 from rlcore_study.report.episodes import Film
-from rlcore_study.runs import OTHER, TIMERS, ReportedRun
+from rlcore_study.runs import OTHER, TIMERS, ReportedTraining
 from rlcore_study.scores import Comparison
 from rlcore_study.summary import GroupResult, results, times
 from rlcore_study.tables import duration, ends, number, whole
@@ -77,7 +77,7 @@ class Report:
         return drawn
 
     @property
-    def runs(self) -> list[ReportedRun]:
+    def runs(self) -> list[ReportedTraining]:
         """All runs, group by group."""
         return [run for group in self.groups for run in group.runs]
 

@@ -29,7 +29,7 @@ from rlcore_study.sweep.block import configuration
 from rlcore_study.sweep.optuna_study import Judge, values_of
 from rlcore_study.sweep.pruning import PRUNED, evaluations_in
 from rlcore_study.sweep.space import described
-from rlcore_study.sweep.trials import RunResult, SavedSweep, Trial, writing
+from rlcore_study.sweep.trials import SavedSweep, SeedResult, Trial, writing
 
 BEST = "best.yaml"
 KILLS = 5  # of one run, in one command, without a checkpoint between them
@@ -208,7 +208,7 @@ class Sweep:
         if score is None:
             self._end(trial, "failed", f"{name}: has no {self.saved.settings.metric}: it ended too early")
             return True
-        runs = {**trial.runs, name: RunResult(score, evaluations)}
+        runs = {**trial.runs, name: SeedResult(score, evaluations)}
         trial = attrs.evolve(trial, runs=runs)
         if len(runs) == len(self.saved.runs()):
             self._end(trial, "complete")

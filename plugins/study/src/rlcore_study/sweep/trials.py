@@ -29,7 +29,7 @@ _DIRECTORY = re.compile(r"trial-(\d{4,})")
 
 
 @attrs.frozen
-class RunResult:
+class SeedResult:
     """A run of a trial that has ended.
 
     Attributes:
@@ -60,7 +60,7 @@ class Trial:
     number: int
     seen: int
     parameters: Mapping[str, Any]
-    runs: Mapping[str, RunResult] = attrs.field(factory=dict)
+    runs: Mapping[str, SeedResult] = attrs.field(factory=dict)
     state: str | None = None
     value: float | None = None
     intermediate: Mapping[int, float] = attrs.field(factory=dict)
@@ -296,9 +296,9 @@ def _is_of(trial: Trial, saved: SavedSweep) -> bool:
     return trial.runs.keys() <= runs
 
 
-def _run(data: Mapping[str, Any]) -> RunResult:
+def _run(data: Mapping[str, Any]) -> SeedResult:
     evaluations = tuple((int(step), float(score)) for step, score in data["evaluations"])
-    return RunResult(float(data["score"]), evaluations)
+    return SeedResult(float(data["score"]), evaluations)
 
 
 def trial_of_run(run: Path) -> tuple[SavedSweep, Trial] | None:

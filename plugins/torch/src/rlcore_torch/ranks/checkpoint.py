@@ -15,7 +15,7 @@ import numpy as np
 
 from rlcore import LEARNED, RanksFailed, RunStateError, TreePath
 from rlcore import leaves as leaves_of
-from rlcore_torch.ranks.episodes import RunRanks
+from rlcore_torch.ranks.episodes import EpisodeRanks
 
 PARTS = "ranks"  # the entry of a checkpoint's state, from which rlcore.Ranks reads how many saved it
 _EMPTY = "$empty"  # stands for the leaf of an empty mapping or sequence
@@ -23,7 +23,7 @@ _EMPTY = "$empty"  # stands for the leaf of an empty mapping or sequence
 Part = dict[str, Any]
 
 
-def gather_state(state: dict[str, Any], ranks: RunRanks) -> dict[str, Any]:
+def gather_state(state: dict[str, Any], ranks: EpisodeRanks) -> dict[str, Any]:
     """In rank 0: its ``state`` with an entry for the parts of all ranks; ``state`` itself in the others.
 
     Raises RanksFailed if what is learned differs: the ranks would go on as different runs.
@@ -52,7 +52,7 @@ def gather_state(state: dict[str, Any], ranks: RunRanks) -> dict[str, Any]:
     return {**state, "run": run}
 
 
-def scatter_state(state: Mapping[str, Any] | None, ranks: RunRanks) -> dict[str, Any] | None:
+def scatter_state(state: Mapping[str, Any] | None, ranks: EpisodeRanks) -> dict[str, Any] | None:
     """The state that this rank saved, from ``state`` of a checkpoint that rank 0 read; None if it is None in rank 0.
 
     If the parts of the ranks were taken out, because another number saved it, every rank gets the state as it is.

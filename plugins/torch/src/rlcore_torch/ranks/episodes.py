@@ -97,7 +97,7 @@ class BehaviorOfRanks:
         return int(self._behavior.steps)
 
 
-class RunRanks(Ranks):
+class EpisodeRanks(Ranks):
     """The ranks of a run, on top of the exchange of values that a subclass has."""
 
     def __init__(self, rank: int, size: int, stops: StopRequests) -> None:

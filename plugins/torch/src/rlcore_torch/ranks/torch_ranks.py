@@ -29,7 +29,7 @@ from rlcore import Launch, Ranks, RanksFailed, SlotShare, StopRequests, one_line
 from rlcore_torch.arrays import Array
 from rlcore_torch.messages import decoded, encoded
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
-from rlcore_torch.ranks.episodes import RunRanks
+from rlcore_torch.ranks.episodes import EpisodeRanks
 from rlcore_torch.ranks.shared_memory import SharedMemory
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ HERE = "127.0.0.1"
 LOOPBACK = ("lo", "lo0")  # of Linux, of macOS
 
 
-class TorchRanks(RunRanks):
+class TorchRanks(EpisodeRanks):
     """The ranks of a run under ``torchrun``; one object for each process.
 
     Attributes:

@@ -14,7 +14,7 @@ from multiprocessing import spawn
 from typing import Any
 
 from rlcore import ConfigError
-from rlcore_workers import Layout, Part, PartMessages, RunArrays, WorkerFailed
+from rlcore_workers import BatchArrays, Layout, Part, PartMessages, WorkerFailed
 
 WRITES_BATCHES = ("reset", "step", "load_state_dict")
 
@@ -48,7 +48,7 @@ class PartActor:
     def attach(self, layout: Layout) -> Any:
         """Make arrays like those of the run; the system provides memory only for the rows that are used."""
         try:
-            arrays = RunArrays(layout, mmap.mmap(-1, layout.size))
+            arrays = BatchArrays(layout, mmap.mmap(-1, layout.size))
             self._messages = PartMessages(arrays, self._number)
             self._part.attach(arrays.part(self._number))
         except BaseException as error:

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from rlcore import Environment, RunContext, one_line
-from rlcore_workers import Layout, PartMessages, RunArrays, Task, Worker, WorkerFailed
+from rlcore_workers import BatchArrays, Layout, PartMessages, Task, Worker, WorkerFailed
 from rlcore_workers import create_environment as create_in_workers
 from rlcore_workers.ray.actor import PartActor, main_module
 from rlcore_workers.ray.session import connection
@@ -51,7 +51,7 @@ class RayWorker:
             request = self._messages.request() if method in ("reset", "step") else b""
             self.answer = self.actor.call.remote(method, arguments, request)
 
-    def attach(self, arrays: RunArrays) -> None:
+    def attach(self, arrays: BatchArrays) -> None:
         """Have the actor make arrays of the same layout."""
         self._messages = PartMessages(arrays, self._task.part)
         self.answer = self.actor.attach.remote(arrays.layout)
@@ -127,11 +127,11 @@ class RayExecutor:
         self._workers.add(worker)
         return worker
 
-    def arrays(self, layout: Layout) -> RunArrays:
+    def arrays(self, layout: Layout) -> BatchArrays:
         """Return arrays in the memory of the run."""
-        return RunArrays(layout, mmap.mmap(-1, layout.size))
+        return BatchArrays(layout, mmap.mmap(-1, layout.size))
 
-    def attach(self, worker: Worker, arrays: RunArrays) -> None:
+    def attach(self, worker: Worker, arrays: BatchArrays) -> None:
         """Have a worker make arrays of the same layout."""
         assert isinstance(worker, RayWorker)
         worker.attach(arrays)
