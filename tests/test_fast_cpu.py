@@ -14,8 +14,8 @@ from small_runs import data
 
 from rlcore import Environment
 from rlcore_devkit import SmallTrainings
+from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.conformance.states import assert_equal, copied
-from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
 from rlcore_torch import TorchAdam, backend, template
 from rlcore_torch.acceleration.flat_adam import FlatAdam

@@ -12,8 +12,8 @@ import torch
 
 from rlcore import Environment
 from rlcore_devkit import SmallTrainings
+from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.conformance.states import assert_equal, copied
-from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import identity_continuous, identity_discrete, identity_hybrid
 from rlcore_sac.by_hand import THREADS
 from rlcore_sac.trainer import SACTrainer

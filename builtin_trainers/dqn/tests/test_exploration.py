@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlcore_devkit.conformance.loop import first_batch, learn
 from rlcore_devkit.conformance.states import copied
-from rlcore_devkit.conformance.trainer import first_batch, learn
 from rlcore_devkit.environments import IdentityEnvironment, TinyCorridor
 from rlcore_dqn.trainer import DQNTrainer
 

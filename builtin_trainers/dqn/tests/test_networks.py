@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlcore_devkit.conformance.trainer import first_batch, learn
+from rlcore_devkit.conformance.loop import first_batch, learn
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_dqn.networks import DuelingStreams, NoisyLinear, noise_in
 from rlcore_dqn.trainer import DQNTrainer

@@ -11,7 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.environments import ConstantReward
 from rlcore_dqn.trainer import DQNTrainer, categorical_losses, project, quantile_huber_losses
 

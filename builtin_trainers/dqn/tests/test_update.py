@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore import Actions, BehaviorSpec, ObservationSpec
-from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.environments import ArrayEnvironment
 from rlcore_dqn.trainer import DQNTrainer, joint_error
 

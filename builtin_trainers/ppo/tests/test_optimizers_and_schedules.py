@@ -13,8 +13,8 @@ import torch
 import yaml
 
 from rlcore import ConfigErrors, Plugins, RunStateError, config_from_mapping, hookimpl, load_plugins, setting
+from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.conformance.states import assert_equal, copied
-from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import TinyCorridor
 from rlcore_ppo.trainer import PPOTrainer
 from rlcore_torch import OptimizerSettings, OptimizerSpec, ScheduleSpec

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore import AgentBatch, Run
+from rlcore_devkit.conformance.loop import first_batch, learn, play
 from rlcore_devkit.conformance.states import assert_equal, copied
-from rlcore_devkit.conformance.trainer import first_batch, learn, play
 from rlcore_devkit.environments import IdentityEnvironment, TinyCorridor, identity_hybrid
 from rlcore_ppo.by_hand import GRADIENTS
 from rlcore_ppo.settings import PPOSettings

@@ -13,7 +13,7 @@ from overriding_classes import assert_learns_the_same_without, changed
 from torch import Tensor
 
 import rlcore_sac.trainer
-from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.by_hand import GRADIENTS, THREADS
 from rlcore_sac.trainer import SACTrainer, SoftActorCritic

@@ -11,7 +11,7 @@ import pytest
 
 from rlcore import Actions, AgentBatch, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
-from rlcore_devkit.conformance.trainer import first_batch
+from rlcore_devkit.conformance.loop import first_batch
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.trainer import SACTrainer
 

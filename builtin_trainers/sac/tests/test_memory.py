@@ -17,7 +17,7 @@ from unrolled_by_hand import features_by_hand
 
 from rlcore import ConfigError, Run
 from rlcore_devkit import MemoryTrainerConformance
-from rlcore_devkit.conformance.trainer import first_batch, play_on
+from rlcore_devkit.conformance.loop import first_batch, play_on
 from rlcore_devkit.environments import TinyCorridor
 from rlcore_sac.trainer import SACTrainer
 from rlcore_torch import Recurrent

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, BehaviorSpec, ObservationSpec, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
-from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.environments import ArrayEnvironment
 from rlcore_sac.trainer import SACTrainer
 

@@ -22,8 +22,8 @@ from rlcore import (
     saved_count,
     setting,
 )
+from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.conformance.states import assert_equal, copied
-from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import TinyCorridor
 from rlcore_sac.trainer import SACTrainer
 from rlcore_torch import ReplayBuffer, ReplaySampler, ReplaySamplerSettings, ReplaySamplerSpec, Sample

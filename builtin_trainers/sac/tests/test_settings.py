@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rlcore import ConfigError, config_from_mapping, load_plugins
-from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.environments import identity_continuous, identity_hybrid
 from rlcore_sac.trainer import SACTrainer
 

@@ -13,7 +13,7 @@ from overriding_classes import assert_learns_the_same_without, changed
 from torch import Tensor
 
 import rlcore_td3.trainer
-from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.environments import IdentityEnvironment, identity_continuous
 from rlcore_td3.by_hand import GRADIENTS, GradientsByHand
 from rlcore_td3.trainer import DeterministicActorCritic, TD3Trainer

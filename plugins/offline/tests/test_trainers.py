@@ -19,8 +19,8 @@ from rlcore import (
     Recording,
     Run,
 )
+from rlcore_devkit.conformance.loop import first_batch
 from rlcore_devkit.conformance.recordings import record
-from rlcore_devkit.conformance.trainer import first_batch
 from rlcore_devkit.environments import TinyCorridor
 
 MakeTrainer = Callable[..., Any]

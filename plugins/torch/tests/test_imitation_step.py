@@ -14,9 +14,9 @@ from run_of_trainers import run_of
 from torch.distributions import Categorical
 
 from rlcore import BehaviorSettings, BehaviorSpec, Environment, Recording, RunStateError, TrainingDiverged
+from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, copied
-from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
 from rlcore_torch import (
     Actor,

@@ -26,8 +26,8 @@ from rlcore import (
     Transitions,
     UnsupportedSpace,
 )
+from rlcore_devkit.conformance.loop import first_batch, learn, play
 from rlcore_devkit.conformance.states import copied
-from rlcore_devkit.conformance.trainer import first_batch, learn, play
 from rlcore_devkit.environments import ConstantReward, IdentityEnvironment, TinyCorridor, identity_hybrid
 from rlcore_torch import (
     Actor,

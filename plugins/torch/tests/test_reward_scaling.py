@@ -17,8 +17,8 @@ from run_of_trainers import run_of
 from scalar_spread import ScalarSpread, clipped
 
 from rlcore import Actions, AgentBatch, BehaviorSettings, ExtrinsicReward, Ranks, SavedValueError, SlotShare
+from rlcore_devkit.conformance.loop import first_batch
 from rlcore_devkit.conformance.states import copied
-from rlcore_devkit.conformance.trainer import first_batch
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_torch import (
     Actor,

@@ -6,6 +6,7 @@ from .conformance.encoders import EncoderConformance as EncoderConformance
 from .conformance.environment import EnvironmentConformance as EnvironmentConformance
 from .conformance.environment_parameters import ParameterRules as ParameterRules
 from .conformance.exporters import ExporterConformance as ExporterConformance
+from .conformance.loop import learn as learn
 from .conformance.memory import MemoryTrainerConformance as MemoryTrainerConformance
 from .conformance.offline_trainers import OfflineTrainerConformance as OfflineTrainerConformance
 from .conformance.opponents import OpponentConformance as OpponentConformance
@@ -23,7 +24,6 @@ from .conformance.status import StatusStoreConformance as StatusStoreConformance
 from .conformance.tensor_environments import TensorEnvironmentConformance as TensorEnvironmentConformance
 from .conformance.trainer import TrainerConformance as TrainerConformance
 from .conformance.trainer import TrainerRules as TrainerRules
-from .conformance.trainer import learn as learn
 from .conformance.writers import StatsWriterConformance as StatsWriterConformance
 from .environments import ArrayEnvironment as ArrayEnvironment
 from .environments import ConstantReward as ConstantReward

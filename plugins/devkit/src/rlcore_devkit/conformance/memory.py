@@ -26,8 +26,9 @@ from rlcore import (
     Player,
     Trainer,
 )
+from rlcore_devkit.conformance.loop import begun, first_batch, learn_on
 from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
-from rlcore_devkit.conformance.trainer import TrainerConformance, begun, first_batch, learn_on
+from rlcore_devkit.conformance.trainer import TrainerConformance
 from rlcore_devkit.environments import RememberedCue, TinyCorridor
 from rlcore_devkit.playing import random_observations
 

@@ -26,17 +26,10 @@ from rlcore import (
     Trainer,
     hookimpl,
 )
+from rlcore_devkit.conformance.loop import act, act_twice, check_actions, first_batch, mean_reward
 from rlcore_devkit.conformance.recordings import arrays, record
 from rlcore_devkit.conformance.states import assert_equal, assert_resumes, check_statistics, copied, equal
-from rlcore_devkit.conformance.trainer import (
-    SPACES,
-    TrainerRules,
-    act,
-    act_twice,
-    check_actions,
-    first_batch,
-    mean_reward,
-)
+from rlcore_devkit.conformance.trainer import SPACES, TrainerRules
 from rlcore_devkit.environments import TinyCorridor, identity_discrete
 from rlcore_devkit.trainings import create_trainer
 

@@ -24,9 +24,9 @@ from rlcore import (
     Policy,
     UnsupportedSpace,
 )
+from rlcore_devkit.conformance.loop import check_actions
 from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.conformance.states import assert_equal, copied, global_generators
-from rlcore_devkit.conformance.trainer import check_actions
 from rlcore_devkit.playing import random_mask, random_observations
 from rlcore_ghost import OpponentSpec, create_opponents
 

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from rlcore import (
     Actions,
-    AgentBatch,
-    BehaviorSpec,
     ConfigError,
     Environment,
     Plugins,
@@ -36,6 +33,18 @@ from rlcore import (
 )
 from rlcore_devkit.conformance.differences import TrainerDifferences
 from rlcore_devkit.conformance.learning_rewards import LearningReward, LearningRewards
+from rlcore_devkit.conformance.loop import (
+    act,
+    act_twice,
+    begun,
+    check_actions,
+    first_batch,
+    learn,
+    learn_on,
+    mean_reward,
+    play,
+    spoil_arrays,
+)
 from rlcore_devkit.conformance.rules import Rules, doctor, installed
 from rlcore_devkit.conformance.script import ScriptedSlots
 from rlcore_devkit.conformance.states import (
@@ -55,10 +64,7 @@ from rlcore_devkit.environments import (
     identity_hybrid,
     identity_multi_branch,
 )
-from rlcore_devkit.playing import Batches, first_batches
 from rlcore_devkit.trainings import create_trainer
-
-Mask = NDArray[np.bool_] | None
 
 NOT_RESUMED = (
     "a trainer that resumed from its state learned differently than one that never stopped: state_dict lacks something "
@@ -71,18 +77,6 @@ SPACES: dict[str, Callable[[int], IdentityEnvironment]] = {
     "discrete": identity_multi_branch,
     "hybrid": identity_hybrid,
 }
-
-
-def mean_reward(trainer: Trainer, environment: Environment) -> float:
-    """Return the mean reward of 50 steps with the policy."""
-    [name] = environment.behaviors
-    batch = first_batch(environment, seed=99)
-    rewards = []
-    for _ in range(50):
-        actions = trainer.policy.act(batch.observations, batch.action_mask)
-        batch = environment.step({name: actions})[name]
-        rewards.append(batch.reward.mean())
-    return float(np.mean(rewards))
 
 
 class TrainerRules(Rules):
@@ -111,7 +105,9 @@ class TrainerRules(Rules):
     def block(self, **hyperparameters: Any) -> dict[str, Any]:
         """Return the block of a behavior; ``hyperparameters`` override those of the class."""
         chosen = {**self.hyperparameters, **hyperparameters}
-        return {"trainer_type": self.trainer, "hyperparameters": chosen, **self.settings}
+        block: dict[str, Any] = {"trainer_type": self.trainer}
+        block["hyperparameters"] = chosen
+        return {**block, **self.settings}
 
     @property
     def _spec(self) -> TrainerSpec:
@@ -129,8 +125,11 @@ class TrainerRules(Rules):
 
     def _declared(self, *kinds: str, slots: int | None = None) -> IdentityEnvironment:
         """Return the environment with the first of these kinds of actions that the trainer declares."""
-        kind = next(kind for kind in kinds if kind in self.spaces)
-        return SPACES[kind](slots or self.num_envs)
+        slots = slots or self.num_envs
+        for kind in kinds:
+            if kind in self.spaces:
+                return SPACES[kind](slots)
+        raise AssertionError(f"spaces has none of {kinds}")
 
     def _need_discrete_actions(self) -> None:
         """Skip the test of a trainer that has no discrete actions alone."""
@@ -147,34 +146,49 @@ class TrainerRules(Rules):
 
     def test_its_settings_are_written_and_read_back_alike(self) -> None:
         plugins = self.plugins()
-        config = config_from_mapping({"behaviors": {"Walker": self.block()}}, plugins)
+        document = {"behaviors": {"Walker": self.block()}}
+        config = config_from_mapping(document, plugins)
         hyperparameters = config.behaviors["Walker"].hyperparameters
         assert isinstance(hyperparameters, self._spec.resolve("settings"))
         written = dump_config(config)
         assert config_from_mapping(written, plugins) == config
 
     def test_unknown_hyperparameters_are_refused(self) -> None:
+        plugins = self.plugins()
         block = self.block(no_such_key=1)
+        document = {"behaviors": {"Walker": block}}
         with pytest.raises(ConfigError, match="no_such_key"):
-            config_from_mapping({"behaviors": {"Walker": block}}, self.plugins())
+            config_from_mapping(document, plugins)
 
     def test_refuses_actions_it_does_not_declare(self) -> None:
         for kind in SPACES.keys() - self.spaces:
+            environment = SPACES[kind](self.num_envs)
             with pytest.raises(UnsupportedSpace):
-                self.untrained(SPACES[kind](self.num_envs))
+                self.untrained(environment)
 
     def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(self) -> None:
         trainer = self.untrained(self.environment())
         before = copied(trainer.state_dict())
-        [behavior] = self.environment().behaviors.values()
-        reals = behavior.continuous + 1 if behavior.continuous else 0
-        options = [count + 1 for count in behavior.discrete]
-        wider = IdentityEnvironment(self.num_envs, continuous=reals, discrete=options)
-        state = self.untrained(wider).state_dict()
-        for load, part in ((trainer.load_state_dict, state), (trainer.load_model, state["model"])):
+        state = self.untrained(self._wider()).state_dict()
+        loads = (
+            (trainer.load_state_dict, state),
+            (trainer.load_model, state["model"]),
+        )
+        for load, part in loads:
             with pytest.raises(RunStateError):
                 load(part)
-            assert_equal(before, trainer.state_dict(), "a refused state changed the trainer")
+            after = trainer.state_dict()
+            assert_equal(before, after, "a refused state changed the trainer")
+
+    def _wider(self) -> IdentityEnvironment:
+        """Return an environment like :meth:`environment`, with one more real part or one more option in each branch."""
+        [behavior] = self.environment().behaviors.values()
+        # A kind of action that is not there stays away: a trainer may refuse to be made with it.
+        reals = behavior.continuous
+        if reals:
+            reals += 1
+        options = [count + 1 for count in behavior.discrete]
+        return IdentityEnvironment(self.num_envs, continuous=reals, discrete=options)
 
 
 class TrainerConformance(TrainerRules, TrainerDifferences):
@@ -199,10 +213,12 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         [behavior] = environment.behaviors.values()
         context: dict[str, Any] = {}
         if isinstance(environment, ScriptedSlots):
-            context = {"ranks": environment.ranks, "first_env": environment.first_env}
-        block = {**self.block(), **settings}
+            context["ranks"] = environment.ranks
+            context["first_env"] = environment.first_env
+        block = self.block() | settings
         plugins = plugins or self.plugins()
-        return create_trainer(behavior, block, plugins, self.directory, seed, environment.num_envs, **context)
+        num_envs = environment.num_envs
+        return create_trainer(behavior, block, plugins, self.directory, seed, num_envs, **context)
 
     def untrained(self, environment: Environment) -> Trainer:
         """Create the trainer of the only behavior of an environment."""
@@ -212,19 +228,21 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
 
     def test_is_made_for_every_kind_of_action_it_declares(self) -> None:
         for kind in self.spaces:
-            self._play_and_check(SPACES[kind](self.num_envs), 5)
+            environment = SPACES[kind](self.num_envs)
+            self._play_and_check(environment, 5)
 
     def _play_and_check(self, environment: Environment, steps: int) -> None:
         [behavior] = environment.behaviors.values()
         trainer = self.make(environment)
-        for mask, actions, *_ in play(trainer, environment, steps):
-            check_actions(behavior, mask, actions)
+        for step in play(trainer, environment, steps):
+            check_actions(behavior, step.mask, step.actions)
 
     # ------------------------------------------------------------ acting
 
     def test_never_chooses_a_masked_option(self) -> None:
         self._need_discrete_actions()
-        self._play_and_check(TinyCorridor(self.num_envs, masked=True), self.steps)
+        corridor = TinyCorridor(self.num_envs, masked=True)
+        self._play_and_check(corridor, self.steps)
 
     def test_the_policy_acts_by_itself_and_repeats_itself(self) -> None:
         environment = self.environment()
@@ -235,11 +253,13 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         for deterministic in (True, False):
             actions = act_twice(trainer.policy, batch, deterministic)
             check_actions(behavior, batch.action_mask, actions)
-        one_row = batch.take(np.arange(1))
+        first_row = np.arange(1)
+        one_row = batch.take(first_row)
         actions = act(trainer.policy, one_row)
         for part in (actions.continuous, actions.discrete):
             assert part is None or len(part) == 1, "a policy takes any number of rows"
-        assert_equal(before, trainer.state_dict(), "using the policy changed the trainer")
+        after = trainer.state_dict()
+        assert_equal(before, after, "using the policy changed the trainer")
 
     # ------------------------------------------------------------ learning
 
@@ -256,7 +276,8 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
             batch, update = learn_on(trainer, environment, batch, 1)
             updates += update
         assert trainer.steps == learned
-        assert updates, f"no update in {self.steps * self.num_envs} agent steps; choose smaller hyperparameters"
+        played = self.steps * self.num_envs
+        assert updates, f"no update in {played} agent steps; choose smaller hyperparameters"
         for stats in updates:
             check_statistics(stats)
 
@@ -266,7 +287,8 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
             environment = self.environment()
             trainer = self.make(environment)
             updates = learn(trainer, environment, self.steps)
-            outcomes.append({"updates": updates, "state": trainer.state_dict()})
+            state = trainer.state_dict()
+            outcomes.append({"updates": updates, "state": state})
         assert_equal(outcomes[0], outcomes[1])
 
     def test_learns(self) -> None:
@@ -296,15 +318,20 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
     @pytest.mark.parametrize("case", ["episodes of one step", "time limits only", "cut by a reset"])
     def test_handles_episodes_of_every_kind(self, case: str) -> None:
         self._need_discrete_actions()
-        environment: Environment = {
-            "episodes of one step": IdentityEnvironment(self.num_envs, discrete=(2,), episode_length=1),
-            "time limits only": ConstantReward(self.num_envs, max_steps=3),
-            "cut by a reset": TinyCorridor(self.num_envs),
-        }[case]
+        resets = 1
+        environment: Environment
+        if case == "episodes of one step":
+            environment = IdentityEnvironment(self.num_envs, discrete=(2,), episode_length=1)
+        elif case == "time limits only":
+            environment = ConstantReward(self.num_envs, max_steps=3)
+        else:
+            environment = TinyCorridor(self.num_envs)
+            resets = 4
         trainer = self.make(environment)
-        resets = 4 if case == "cut by a reset" else 1
+        steps = self.steps // 3
         for _ in range(resets):
-            for stats in learn(trainer, environment, self.steps // 3):
+            updates = learn(trainer, environment, steps)
+            for stats in updates:
                 check_statistics(stats)
 
     def test_reads_a_batch_only_while_it_is_valid(self) -> None:
@@ -368,14 +395,18 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         at_first = actions_of(before)
         learn(trainer, environment, self.steps)
         after = trainer.snapshot()
-        assert_equal(at_first, actions_of(before), "a snapshot changed while its trainer learned")
+        later = actions_of(before)
+        assert_equal(at_first, later, "a snapshot changed while its trainer learned")
         current = actions_of(trainer.policy)
-        assert_equal(actions_of(after), current, "a snapshot acts differently from the current policy")
+        newest = actions_of(after)
+        assert_equal(newest, current, "a snapshot acts differently from the current policy")
         content = copied(before.state_dict())
         check_storable(content)
-        restored = trainer.snapshot(content)
-        assert_equal(at_first, actions_of(restored), "snapshot(state) does not restore what state_dict gave")
-        assert_equal(current, actions_of(trainer.policy), "restoring a snapshot changed the current policy")
+        snapshot = trainer.snapshot(content)
+        restored = actions_of(snapshot)
+        assert_equal(at_first, restored, "snapshot(state) does not restore what state_dict gave")
+        still = actions_of(trainer.policy)
+        assert_equal(current, still, "restoring a snapshot changed the current policy")
 
     def test_rewards_that_learn_are_updated_saved_and_restored(self) -> None:
         """PyTorch records gradients as :class:`rlcore.RewardProvider` says."""
@@ -401,16 +432,18 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         acted_on: list[list[bytes]] = [[] for _ in batch.reward]  # of each slot
         for _ in range(self.steps):
             for slot, observations in enumerate(acted_on):
-                content = b"".join(array[slot].tobytes() for array in batch.observations.values())
+                parts = [array[slot].tobytes() for array in batch.observations.values()]
+                content = b"".join(parts)
                 observations.append(content)
             batch, _ = learn_on(trainer, environment, batch, 1)
         assert reward.collected, "update() was called with transitions whose `collected` is always None"
         collected: list[list[bytes]] = [[] for _ in acted_on]
         for slot, content in reward.collected:
             collected[slot].append(content)
-        for slot, (rewarded, observations) in enumerate(zip(collected, acted_on, strict=True)):
+        for slot, rewarded in enumerate(collected):
             # The last rollout is not complete, so its transitions are not collected.
-            expected = observations[: len(rewarded)]
+            count = len(rewarded)
+            expected = acted_on[slot][:count]
             assert rewarded == expected, f"the transitions of slot {slot} are not those that it collected"
 
     def make_with_a_reward_that_learns(self, environment: Environment) -> tuple[Trainer, Any]:
@@ -427,114 +460,11 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         environment = self.environment()
         trainer = self.make(environment)
         learn(trainer, environment, self.steps)
+        weights = copied(trainer.state_dict()["model"])
         fresh = self.make(self.environment(), seed=2)
-        fresh.load_model(copied(trainer.state_dict()["model"]))
-        batch = first_batch(environment)
+        fresh.load_model(weights)
         assert fresh.steps == 0
-        assert_equal(act(trainer.policy, batch), act(fresh.policy, batch))
-
-
-# ---------------------------------------------------------------- parts of the tests
-
-
-def first_batch(environment: Environment, seed: int = 1) -> AgentBatch:
-    batches: Batches = first_batches(environment, seed)
-    [batch] = batches.values()
-    return batch
-
-
-def act(policy: Policy, batch: AgentBatch, deterministic: bool = True) -> Actions:
-    """Return a copy of the actions of a policy, whose generator is seeded."""
-    policy.seed(3)
-    actions: Actions = copied(policy.act(batch.observations, batch.action_mask, deterministic))
-    return actions
-
-
-def act_twice(policy: Policy, batch: AgentBatch, deterministic: bool) -> Actions:
-    """Return the actions of a policy; asked again with the same seed, it gives equal ones."""
-    actions = act(policy, batch, deterministic)
-    assert_equal(actions, act(policy, batch, deterministic))
-    return actions
-
-
-Step = tuple[Mask, Actions, Mapping[str, float] | None, AgentBatch]
-"""A step of a run: the mask before it, the actions, the means of an update or None, and the batch after it."""
-
-
-def begun(trainer: Trainer, environment: Environment, seed: int = 1) -> AgentBatch:
-    """Reset the environment and begin with its first batch, which is returned."""
-    batch = first_batch(environment, seed)
-    trainer.begin(batch)
-    return batch
-
-
-def play(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> Iterator[Step]:
-    """Run the loop of a run from a reset on."""
-    yield from play_on(trainer, environment, begun(trainer, environment, seed), steps)
-
-
-def play_on(trainer: Trainer, environment: Environment, batch: AgentBatch, steps: int) -> Iterator[Step]:
-    """Continue the loop of a run from ``batch``."""
-    [name] = environment.behaviors
-    for _ in range(steps):
-        mask: Mask = copied(batch.action_mask)
-        actions = trainer.act(batch)
-        batch = environment.step({name: actions})[name]
-        trainer.observe(actions, batch)
-        means = None
-        if trainer.ready():
-            stats = trainer.update()
-            means = {tag: float(np.mean(value)) for tag, value in stats.items()}
-        yield mask, actions, means, batch
-
-
-def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:
-    """Train for ``steps`` environment steps; return the statistics of each update by tag."""
-    batch = begun(trainer, environment, seed)
-    _, updates = learn_on(trainer, environment, batch, steps)
-    return updates
-
-
-def learn_on(
-    trainer: Trainer, environment: Environment, batch: AgentBatch, steps: int
-) -> tuple[AgentBatch, list[Mapping[str, float]]]:
-    """Train for some steps from ``batch``; return the last batch, and the statistics of each update by tag."""
-    updates = []
-    for _, _, stats, after in play_on(trainer, environment, batch, steps):
-        batch = after
-        if stats is not None:
-            updates.append(stats)
-    return batch, updates
-
-
-def spoil_arrays(batch: AgentBatch) -> None:
-    """Overwrite a batch, as its environment may do."""
-    finals = batch.final_observations or {}
-    for array in (*batch.observations.values(), *finals.values()):
-        array[...] = 77
-    for array in (batch.reward, batch.terminated, batch.truncated):
-        array[...] = 1
-    for mask in (batch.action_mask, batch.final_action_mask):
-        if mask is not None:
-            mask[...] = False
-
-
-def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:
-    """Check shapes, types and limits of the actions."""
-    if behavior.continuous:
-        _check_part(actions.continuous, np.float32, behavior.slots, behavior.low, behavior.high)
-    if behavior.discrete:
-        last = np.array(behavior.discrete) - 1
-        _check_part(actions.discrete, np.int64, behavior.slots, np.zeros_like(last), last)
-    if mask is not None and actions.discrete is not None:
-        first_columns = np.cumsum([0, *behavior.discrete[:-1]])
-        chosen = np.take_along_axis(mask, first_columns + actions.discrete, axis=1)
-        assert chosen.all(), "chose a masked option"
-
-
-def _check_part(part: NDArray[Any] | None, dtype: type, rows: int, low: NDArray[Any], high: NDArray[Any]) -> None:
-    assert part is not None
-    assert part.shape == (rows, len(low))
-    assert part.dtype == dtype
-    assert (part >= low).all()
-    assert (part <= high).all()
+        batch = first_batch(environment)
+        expected = act(trainer.policy, batch)
+        actions = act(fresh.policy, batch)
+        assert_equal(expected, actions)
