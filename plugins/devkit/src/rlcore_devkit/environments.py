@@ -52,13 +52,14 @@ class ArrayEnvironment:
         # Values of the open episodes and of the next ones; each [N]. An open episode keeps its values when
         # set_parameters changes them: that is a rule of rlcore.Environment.
         self.parameters: dict[str, NDArray[np.float64]] = {}
-        self._next_parameters: dict[str, NDArray[np.float64]] = {}
+        self._next_parameters: dict[str, Array] = {}
         for name, value in (parameters or {}).items():
-            self.parameters[name] = np.full(spec.slots, value, np.float64)
-            self._next_parameters[name] = np.full(spec.slots, value, np.float64)
+            values = np.full(spec.slots, value, np.float64)
+            self.parameters[name] = values
+            self._next_parameters[name] = values.copy()
         self._name = spec.name
         self._max_steps = max_steps
-        self._steps: NDArray[np.int64] = np.zeros(spec.slots, np.int64)  # [N] in the open episode
+        self._steps: Array = np.zeros(spec.slots, np.int64)  # [N] in the open episode
         self._seeds = EpisodeSeeds(0)
         self._generators = [np.random.default_rng(0) for _ in range(spec.slots)]
 
@@ -89,32 +90,36 @@ class ArrayEnvironment:
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         """Step all environments, as :meth:`rlcore.Environment.step` says."""
         reward, terminated = self.advance(actions[self._name])
+        reward = reward.astype(np.float32)
         self._steps += 1
         truncated = np.zeros(self.num_envs, np.bool_)
         if self._max_steps is not None:
-            truncated = (self._steps >= self._max_steps) & ~terminated
+            # An episode that terminates in its last step is terminated alone: a row has one flag at most.
+            late = self._steps >= self._max_steps
+            truncated = late & ~terminated
         ended = np.flatnonzero(terminated | truncated)
         final: dict[str, Array] | None = None
-        final_mask: NDArray[np.bool_] | None = None
+        final_mask: Array | None = None
         if ended.size:
             # Before the next episodes begin: afterwards these rows show their first observations.
-            final = {name: array[ended] for name, array in self.observe().items()}
+            last = self.observe()
+            final = {name: array[ended] for name, array in last.items()}
             mask = self.action_mask()
             if mask is not None:
                 final_mask = mask[ended]
-            for env in ended.tolist():
-                self.episodes[env] += 1
-                self._begin(env)
+        for env in ended.tolist():
+            self.episodes[env] += 1
+            self._begin(env)
         observations = self.observe()
-        mask = self.action_mask()
-        batch = AgentBatch(observations, reward.astype(np.float32), terminated, truncated, ended, final)
-        batch.action_mask = mask
+        batch = AgentBatch(observations, reward, terminated, truncated, ended, final)
+        batch.action_mask = self.action_mask()
         batch.final_action_mask = final_mask
         return {self._name: batch}
 
     def set_parameters(self, parameters: Parameters) -> None:
         """Set the parameters of the next episodes. Raises ConfigError for an unknown name."""
-        refuse_unknown_parameters(parameters, self.parameters, f"environment {type(self).__name__}")
+        about = f"environment {type(self).__name__}"
+        refuse_unknown_parameters(parameters, self.parameters, about)
         for name, values in parameters.items():
             self._next_parameters[name][:] = values
 
@@ -132,9 +137,12 @@ class ArrayEnvironment:
         self.begin(env, generator)
 
     def _first_batch(self) -> AgentBatch:
-        none = np.zeros(self.num_envs, np.bool_)
         reward = np.zeros(self.num_envs, np.float32)
-        return AgentBatch(self.observe(), reward, none, none.copy(), action_mask=self.action_mask())
+        terminated = np.zeros(self.num_envs, np.bool_)
+        truncated = np.zeros(self.num_envs, np.bool_)
+        batch = AgentBatch(self.observe(), reward, terminated, truncated)
+        batch.action_mask = self.action_mask()
+        return batch
 
 
 class SavingEnvironment(ArrayEnvironment):
@@ -151,8 +159,8 @@ class SavingEnvironment(ArrayEnvironment):
             "episodes": self.episodes.copy(),
             "steps": self._steps.copy(),
             "generators": generators,
-            "parameters": {name: values.copy() for name, values in self.parameters.items()},
-            "next_parameters": {name: values.copy() for name, values in self._next_parameters.items()},
+            "parameters": _copies(self.parameters),
+            "next_parameters": _copies(self._next_parameters),
         }
         for name in self.state:
             state[name] = getattr(self, name).copy()
@@ -165,19 +173,27 @@ class SavingEnvironment(ArrayEnvironment):
         self._seeds = EpisodeSeeds(run_seed, first_env)
         self.episodes = np.array(state["episodes"], np.int64)
         self._steps = np.array(state["steps"], np.int64)
+        generators = state["generators"]
         for env, generator in enumerate(self._generators):
-            restore_generator(generator, state["generators"][str(env)])
+            restore_generator(generator, generators[str(env)])
+        open_parameters = state["parameters"]
+        next_parameters = state["next_parameters"]
         for name in self.parameters:
-            self.parameters[name][:] = state["parameters"][name]
-            self._next_parameters[name][:] = state["next_parameters"][name]
+            self.parameters[name][:] = open_parameters[name]
+            self._next_parameters[name][:] = next_parameters[name]
         for name in self.state:
             getattr(self, name)[...] = state[name]
         return {self._name: self._first_batch()}
 
 
+def _copies(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {name: array.copy() for name, array in arrays.items()}
+
+
 def _choosing(name: str, observation: ObservationSpec, options: int, num_envs: int) -> BehaviorSpec:
     """A behavior with one agent in each environment, which chooses one of the options."""
-    return BehaviorSpec(name, (observation,), discrete=(options,), env_index=np.arange(num_envs))
+    envs = np.arange(num_envs)
+    return BehaviorSpec(name, (observation,), discrete=(options,), env_index=envs)
 
 
 class TinyCorridor(SavingEnvironment):
@@ -201,7 +217,8 @@ class TinyCorridor(SavingEnvironment):
         self.end: NDArray[np.int64] = np.full(num_envs, length - 1)  # [N] last cell of each environment's corridor
         observation = ObservationSpec("position", (length,), np.float32, "one_hot")
         spec = _choosing(name, observation, 2, num_envs)
-        super().__init__(spec, max_steps, {"length": length, "goal_reward": 1.0})
+        parameters = {"length": length, "goal_reward": 1.0}
+        super().__init__(spec, max_steps, parameters)
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
         """Start an episode. Raises ConfigError for a ``length`` that the corridor cannot have."""
@@ -249,27 +266,33 @@ class IdentityEnvironment(ArrayEnvironment):
         discrete: Sequence[int] = (),
         episode_length: int = 8,
     ) -> None:
-        self._reals: NDArray[np.float32] = np.zeros((num_envs, continuous), np.float32)  # [N, continuous]
-        self._choices: NDArray[np.int64] = np.zeros((num_envs, len(discrete)), np.int64)  # [N, branches]
+        branches = tuple(discrete)
+        self._reals: Array = np.zeros((num_envs, continuous), np.float32)  # [N, continuous]
+        self._choices: Array = np.zeros((num_envs, len(branches)), np.int64)  # [N, branches]
         self._length = episode_length
-        self._branches = np.array(discrete, np.int64)
-        first_columns = np.cumsum([0, *discrete])
+        self._branches = np.array(branches, np.int64)
+        first_columns = np.cumsum([0, *branches])
         self._offsets = first_columns[:-1]  # of each branch in the indicators
-        observations: tuple[ObservationSpec, ...] = ()
+        observations: list[ObservationSpec] = []
         if continuous:
-            observations += (ObservationSpec("reals", (continuous,), np.float32),)
-        if len(discrete):
-            observations += (ObservationSpec("choices", (sum(discrete),), np.float32, "one_hot"),)
-        bound = np.ones(continuous, np.float32)
+            reals = ObservationSpec("reals", (continuous,), np.float32)
+            observations.append(reals)
+        if branches:
+            indicators = sum(branches)
+            choices = ObservationSpec("choices", (indicators,), np.float32, "one_hot")
+            observations.append(choices)
+        high = np.ones(continuous, np.float32)
+        low = -high
         envs = np.arange(num_envs)
-        spec = BehaviorSpec(name, observations, continuous, tuple(discrete), -bound, bound, env_index=envs)
+        spec = BehaviorSpec(name, tuple(observations), continuous, branches, low, high, env_index=envs)
         super().__init__(spec)
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
         self._draw(env, generator)
 
     def _draw(self, env: int, generator: np.random.Generator) -> None:
-        self._reals[env] = generator.uniform(-1.0, 1.0, self._reals.shape[1])
+        reals = self._reals.shape[1]
+        self._reals[env] = generator.uniform(-1.0, 1.0, reals)
         self._choices[env] = generator.integers(self._branches)
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
@@ -280,9 +303,11 @@ class IdentityEnvironment(ArrayEnvironment):
         if actions.discrete is not None:
             matches = actions.discrete == self._choices
             scores.append(matches.astype(np.float32))
+        # The next targets, after the scores of these: the action was chosen for what was shown.
         for env, generator in enumerate(self._generators):
             self._draw(env, generator)
-        reward = np.concatenate(scores, axis=1).mean(axis=1)
+        side_by_side = np.concatenate(scores, axis=1)
+        reward = side_by_side.mean(axis=1)
         terminated = self._steps + 1 >= self._length
         return reward, terminated
 
@@ -291,7 +316,8 @@ class IdentityEnvironment(ArrayEnvironment):
         if self._reals.size:
             observations["reals"] = self._reals.copy()
         if self._choices.size:
-            indicators = np.zeros((self.num_envs, self._branches.sum()), np.float32)
+            width = self._branches.sum()
+            indicators = np.zeros((self.num_envs, width), np.float32)
             columns = self._choices + self._offsets
             np.put_along_axis(indicators, columns, 1.0, axis=1)
             observations["choices"] = indicators
@@ -315,7 +341,8 @@ class ConstantReward(ArrayEnvironment):
         return reward, terminated
 
     def observe(self) -> dict[str, Array]:
-        return {"nothing": np.ones((self.num_envs, 1), np.float32)}
+        ones = np.ones((self.num_envs, 1), np.float32)
+        return {"nothing": ones}
 
 
 class RememberedCue(SavingEnvironment):
@@ -349,7 +376,8 @@ class RememberedCue(SavingEnvironment):
     def observe(self) -> dict[str, Array]:
         columns = np.zeros((self.num_envs, 3), np.float32)
         first = self._steps == 0
-        columns[first, self.cue[first]] = 1.0
+        cues = self.cue[first]
+        columns[first, cues] = 1.0
         columns[:, 2] = self._steps == self.LENGTH - 1
         return {"cue": columns}
 
@@ -395,7 +423,7 @@ class ImageIdentity(ArrayEnvironment):
         self, num_envs: int = 2, name: str = "Image", height: int = 20, width: int = 24, episode_length: int = 8
     ) -> None:
         self._length = episode_length
-        self._target: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
+        self._target: Array = np.zeros(num_envs, np.int64)  # [N]
         observation = ObservationSpec("camera", (height, width, 3), np.uint8, "image")
         spec = _choosing(name, observation, 3, num_envs)
         super().__init__(spec)
@@ -415,7 +443,7 @@ class ImageIdentity(ArrayEnvironment):
         [observation] = self.behaviors[self._name].observations
         images = np.zeros((self.num_envs, *observation.shape), np.uint8)
         for image, target in zip(images, self._target, strict=True):
-            thirds = np.array_split(image, 3, axis=1)
+            thirds = np.array_split(image, 3, axis=1)  # views
             thirds[target][...] = 255
         return {"camera": images}
 

@@ -34,7 +34,9 @@ class BoundaryPartConformance(RecordRules):
     def make(self) -> BoundaryPart:
         """Create the part for a run with the seed 1."""
         plugins = self.plugins()
-        made: BoundaryPart = plugins.create(self.record(plugins), run=self.context())
+        record = self.record(plugins)
+        run = self.context()
+        made: BoundaryPart = plugins.create(record, run=run)
         return made
 
     def play(self, part: BoundaryPart, steps: range) -> BoundaryPart:
@@ -47,11 +49,15 @@ class BoundaryPartConformance(RecordRules):
     def test_a_saved_part_continues_as_if_it_was_not_saved(self) -> None:
         """The state of a part is loaded into a new one in the middle of a run."""
         half = len(self.steps) // 2
+        first = self.steps[:half]
         rest = self.steps[half:]
-        part = self.play(self.make(), self.steps[:half])
-        path = save_checkpoint(self.directory, 1, {"part": dict(part.state_dict())})
+        part = self.make()
+        self.play(part, first)
+        state = dict(part.state_dict())
+        path = save_checkpoint(self.directory, 1, {"part": state})
+        saved = load_checkpoint(path)["part"]
         resumed = self.make()
-        resumed.load_state_dict(load_checkpoint(path)["part"])
+        resumed.load_state_dict(saved)
         assert resumed.next_step == part.next_step, "the step at which the part is due next is not restored"
         self.play(part, rest)
         self.play(resumed, rest)
@@ -61,7 +67,8 @@ class BoundaryPartConformance(RecordRules):
         """A part that stays due is done at every step of a boundary, and holds up the run."""
         part = self.make()
         for step in self.steps:
-            self.play(part, range(step, step + 1))
+            once = range(step, step + 1)
+            self.play(part, once)
             due = part.next_step
             assert due is None or due > step, f"still due at {due} after step {step}"
 

@@ -31,6 +31,7 @@ from rlcore import (
     EnvironmentParameter,
     EpisodeStatistics,
     LessonChange,
+    Parameters,
     Plugins,
     RunConfig,
     RunContext,
@@ -43,6 +44,8 @@ from rlcore import (
 from rlcore_curriculum.run_parameters.checked import CheckedCurriculum
 from rlcore_curriculum.run_parameters.curricula import TrainingCurricula
 from rlcore_devkit.conformance.rules import RecordRules
+
+Counts = NDArray[np.int64]
 
 # Invalid status values, as from editing by hand or from another program.
 NONSENSE = (-1, 10**6, 1.5, "many", None, [1])
@@ -77,19 +80,28 @@ class CurriculumConformance(RecordRules):
         config = self._config(blocks, self.behavior)
         assert self._problems(config, plugins) == []
         run = RunContext(config, plugins, self.directory, seed, self.num_envs)
-        curriculum: Curriculum = plugins.create(self.record(plugins), settings=blocks, run=run)
+        record = self.record(plugins)
+        curriculum: Curriculum = plugins.create(record, settings=blocks, run=run)
         if isinstance(curriculum, CheckedCurriculum):
             # Its checks would hide what Shielded asserts.
             return curriculum.curriculum
         return curriculum
 
     def _checked_blocks(self, **settings: Any) -> dict[str, Any]:
-        return {name: self.block(**{**block, **settings}) for name, block in self.blocks.items()}
+        checked = {}
+        for name, block in self.blocks.items():
+            changed = {**block, **settings}
+            checked[name] = self.block(**changed)
+        return checked
 
-    def _config(self, blocks: Mapping[str, Any], *behaviors: str) -> RunConfig:
-        learning = {name: BehaviorSettings(max_steps=self.max_steps) for name in behaviors}
-        parameters = {name: EnvironmentParameter(curriculum=block) for name, block in blocks.items()}
-        return RunConfig(behaviors=learning, environment_parameters=parameters)
+    def _config(self, blocks: Mapping[str, Any], *names: str) -> RunConfig:
+        behaviors = {}
+        for name in names:
+            behaviors[name] = BehaviorSettings(max_steps=self.max_steps)
+        parameters = {}
+        for name, block in blocks.items():
+            parameters[name] = EnvironmentParameter(curriculum=block)
+        return RunConfig(behaviors=behaviors, environment_parameters=parameters)
 
     @staticmethod
     def _problems(config: RunConfig, plugins: Plugins) -> list[Any]:
@@ -118,9 +130,10 @@ class CurriculumConformance(RecordRules):
     def test_draws_are_finite_and_one_for_each_episode(self) -> None:
         curriculum = self.make()
         shape = (self.num_envs, len(self.blocks))
-        for numbers in (np.arange(self.num_envs), np.full(self.num_envs, 100)):
-            env_index = read_only(np.arange(self.num_envs))
-            episodes = read_only(numbers)
+        env_index = read_only(np.arange(self.num_envs))
+        different = read_only(np.arange(self.num_envs))
+        equal = read_only(np.full(self.num_envs, 100))
+        for episodes in (different, equal):
             drawn = curriculum.draw(env_index, episodes)
             target = curriculum.draw_target(env_index, episodes)
             for values in (drawn.values, target):
@@ -142,12 +155,15 @@ class CurriculumConformance(RecordRules):
             drawn = curriculum.draw(*arguments)
             np.testing.assert_array_equal(drawn.values, together.values[row])
             np.testing.assert_array_equal(drawn.draw_id, together.draw_id[row])
-            np.testing.assert_array_equal(curriculum.draw_target(*arguments), target[row])
+            target_alone = curriculum.draw_target(*arguments)
+            np.testing.assert_array_equal(target_alone, target[row])
 
     def test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for(self) -> None:
-        numbers = [1, *range(BLOCK - 3, BLOCK + 3), 2 * BLOCK]
+        around = range(BLOCK - 3, BLOCK + 3)
+        numbers = [1, *around, 2 * BLOCK]
+        backwards = numbers[::-1]
         ascending = self._drawn(self.make(), numbers)
-        descending = self._drawn(self.make(), numbers[::-1])
+        descending = self._drawn(self.make(), backwards)
         assert ascending == descending[::-1]
 
     def _drawn(self, curriculum: Curriculum, numbers: list[int]) -> list[Any]:
@@ -158,7 +174,8 @@ class CurriculumConformance(RecordRules):
             episodes = np.array([number])
             drawn = curriculum.draw(env_index, episodes)
             target = curriculum.draw_target(env_index, episodes)
-            draws.append((drawn.values.tolist(), drawn.draw_id.tolist(), target.tolist()))
+            arrays = (drawn.values, drawn.draw_id, target)
+            draws.append([array.tolist() for array in arrays])
         return draws
 
     def test_drawing_changes_nothing(self) -> None:
@@ -177,8 +194,10 @@ class CurriculumConformance(RecordRules):
         env_index = np.arange(self.num_envs)
         for _ in range(80):
             game.play(1)
-            drawn = game.curriculum.draw(env_index, game.environment.episodes + 1)
-            assert drawn.values.tolist() == game.staged, "draw returns other values now, but advance did not set redraw"
+            following = game.environment.episodes + 1
+            drawn = game.curriculum.draw(env_index, following)
+            values = drawn.values.tolist()
+            assert values == game.staged, "draw returns other values now, but advance did not set redraw"
 
     def test_equal_runs_draw_the_same(self) -> None:
         one = Game(self.make(), self).play(80)
@@ -187,20 +206,25 @@ class CurriculumConformance(RecordRules):
 
     def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
         for played in (0, 1, 17, 60):
-            self._resume_after(played, Game(self.make(), self))
+            game = Game(self.make(), self)
+            self._resume_after(played, game)
 
     def test_keeps_its_rules_among_several_behaviors_and_agents(self) -> None:
         """Each environment has two agents that end before it does and share rewards."""
         behaviors = self._behaviors()
         for played in (1, 40):
-            self._resume_after(played, Game(self.make(), self, behaviors, agents=2))
+            game = Game(self.make(), self, behaviors, agents=2)
+            self._resume_after(played, game)
 
     def _resume_after(self, played: int, game: Game) -> None:
         game.play(played)
-        path = save_checkpoint(self.directory, game.steps + 1, {"curricula": game.run.state_dict()})
+        saved = {"curricula": game.run.state_dict()}
+        path = save_checkpoint(self.directory, game.steps + 1, saved)
         state = load_checkpoint(path)["curricula"]
         resumed = game.resumed(self.make(), state)
-        assert game.play(60).history == resumed.play(60).history
+        game.play(60)
+        resumed.play(60)
+        assert game.history == resumed.history
         assert game.run.stats() == resumed.run.stats()
         assert game.run.status() == resumed.run.status()
 
@@ -211,14 +235,17 @@ class CurriculumConformance(RecordRules):
                 assert isinstance(tag, str)
                 assert np.isfinite(value)
             text = json.dumps(run.status(), allow_nan=False)
-            assert sorted(json.loads(text)) == sorted(self.blocks)
+            status = json.loads(text)
+            assert sorted(status) == sorted(self.blocks)
 
     def test_a_status_without_its_sections_is_accepted(self) -> None:
         restored = self.make()
+        status: dict[str, Any] = {"metadata": {}, self.behavior: {"checkpoints": []}}
+        restored.load_status(status)
         fresh = self.make()
-        restored.load_status({"metadata": {}, self.behavior: {"checkpoints": []}})
         history = Game(restored, self).play(30).history
-        assert history == Game(fresh, self).play(30).history
+        expected = Game(fresh, self).play(30).history
+        assert history == expected
 
     def test_a_status_that_makes_no_sense_changes_nothing(self) -> None:
         """Either RunStateError refuses the status, or nothing changes."""
@@ -233,7 +260,8 @@ class CurriculumConformance(RecordRules):
             self._refuses(curriculum, {last: nonsense})
             if refused and first != last:
                 # The section of the first parameter is valid, and must not be loaded alone.
-                assert self._refuses(curriculum, {first: {"lesson_num": 1}} | wrong)
+                half_right = {first: {"lesson_num": 1}, **wrong}
+                assert self._refuses(curriculum, half_right)
         assert Game(curriculum, self).play(30).history == expected
 
     def _refuses(self, curriculum: Curriculum, sections: Mapping[str, Any]) -> bool:
@@ -265,7 +293,8 @@ class Shielded:
         for field in attrs.fields(EndedEpisodes):
             value = getattr(ended, field.name)
             if isinstance(value, np.ndarray):
-                setattr(ended, field.name, read_only(value.copy()))
+                copy = read_only(value.copy())
+                setattr(ended, field.name, copy)
         self.curriculum.episodes_ended(ended)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
@@ -310,11 +339,11 @@ class Environments:
 
     def __init__(self, num_envs: int) -> None:
         self.num_envs = num_envs
-        self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)
+        self.episodes: Counts = np.zeros(num_envs, np.int64)
         self.episodes[0] = BLOCK - 6  # a game passes the end of the first block of random numbers
-        self.parameters: Mapping[str, NDArray[np.float64]] = {}
+        self.parameters: Parameters = {}
 
-    def set_parameters(self, parameters: Mapping[str, NDArray[np.float64]]) -> None:
+    def set_parameters(self, parameters: Parameters) -> None:
         self.parameters = parameters
 
 
@@ -322,9 +351,9 @@ class Game:
     """Simulates a run for curricula: environments whose episodes end at random, with random returns."""
 
     def __init__(
-        self, curriculum: Curriculum, rules: CurriculumConformance, behaviors: tuple[str, ...] = (), agents: int = 1
+        self, curriculum: Curriculum, rules: CurriculumConformance, names: tuple[str, ...] = (), agents: int = 1
     ) -> None:
-        """``agents`` per environment for each of ``behaviors``.
+        """``agents`` per environment for each of the behaviors called ``names``; by default, the one of ``rules``.
 
         Several agents end before their environment and share rewards.
         """
@@ -338,10 +367,10 @@ class Game:
         env_index = np.repeat(np.arange(rules.num_envs), agents)
         slots = len(env_index)
         self.behaviors: dict[str, Any] = {}
-        for name in behaviors or (rules.behavior,):
-            spec = SimpleNamespace(slots=slots, env_index=env_index)
-            episodes = EpisodeStatistics(slots)
-            behavior = SimpleNamespace(name=name, steps=0, learning=True, episodes=episodes, batch=None, spec=spec)
+        for name in names or (rules.behavior,):
+            behavior = SimpleNamespace(name=name, steps=0, learning=True, batch=None)
+            behavior.spec = SimpleNamespace(slots=slots, env_index=env_index)
+            behavior.episodes = EpisodeStatistics(slots)
             self.behaviors[name] = behavior
         self._ask(curriculum)
         self._begin(self.environment.episodes.copy())
@@ -363,13 +392,14 @@ class Game:
         curricula = {self.rules.curriculum: shielded}
         self.run = TrainingCurricula(curricula, self.environment, self.behaviors, self.changes.append)
 
-    def _begin(self, episodes: NDArray[np.int64]) -> None:
+    def _begin(self, episodes: Counts) -> None:
         self.run.before_reset(episodes)
         self.environment.episodes[:] = episodes
         self.run.after_reset(episodes)
         for behavior in self.behaviors.values():
-            none = np.zeros(behavior.spec.slots, np.bool_)
-            reward = np.zeros(behavior.spec.slots, np.float32)
+            slots = behavior.spec.slots
+            none = np.zeros(slots, np.bool_)
+            reward = np.zeros(slots, np.float32)
             behavior.batch = AgentBatch({}, reward, none, none)
             behavior.episodes.begin(behavior.batch)
 
@@ -390,26 +420,31 @@ class Game:
         env_ended = self.random.random(self.rules.num_envs) < 0.4
         for behavior in self.behaviors.values():
             slots = behavior.spec.slots
-            ends_before = self.random.random(slots) < 0.1 * (self.agents - 1)  # only where an environment has several
+            share = 0.1 * (self.agents - 1)  # agents end before their environment only where it has several
+            ends_before = self.random.random(slots) < share
             ended = env_ended[behavior.spec.env_index] | ends_before
             # Returns rise with the steps, so that curricula with thresholds change lessons.
-            returns = self.random.normal(self.steps / 50, 2.0, slots)
-            rewards = np.where(ended, returns, 0.0)
+            mean = self.steps / 50
+            returns = self.random.normal(mean, 2.0, slots)
+            rewards = np.where(ended, returns, 0.0).astype(np.float32)
             truncated = np.zeros(slots, np.bool_)
-            behavior.batch = AgentBatch({}, rewards.astype(np.float32), ended, truncated)
+            batch = AgentBatch({}, rewards, ended, truncated)
             if self.agents > 1:
                 shared = self.random.normal(size=slots)
-                behavior.batch.group_reward = shared.astype(np.float32)
-            finished = behavior.episodes.record(behavior.batch)
+                batch.group_reward = shared.astype(np.float32)
+            behavior.batch = batch
+            finished = behavior.episodes.record(batch)
             if finished is not None:
                 self.run.episodes_finished(behavior, finished)
             behavior.steps += slots
         self.environment.episodes[env_ended] += 1
         if self.run.after_step():
             self._begin(self.environment.episodes + 1)
-        if self.steps % (8 * self.rules.num_envs) == 0:
+        summary_steps = 8 * self.rules.num_envs
+        if self.steps % summary_steps == 0:
             self._summarize()
-        self.history.append((self.steps, list(self.changes), self.staged))
+        changes = list(self.changes)
+        self.history.append((self.steps, changes, self.staged))
 
     def _summarize(self) -> None:
         for name in self.behaviors:

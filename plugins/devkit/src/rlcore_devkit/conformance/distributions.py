@@ -48,9 +48,10 @@ class ActionDistributionConformance(RecordRules):
             action_distribution_settings=self.block(),
             records={"action_distribution": self.record()},
         )
-        bound = np.ones(parts, np.float32)
         observation = ObservationSpec("state", (1,), np.float32)
-        behavior = BehaviorSpec("Agent", (observation,), parts, (), -bound, bound)
+        high = np.ones(parts, np.float32)
+        low = -high
+        behavior = BehaviorSpec("Agent", (observation,), parts, (), low, high)
         distribution = make_distribution(network, behavior)
         if distribution.reads_features:
             distribution.read_features(FEATURES)
@@ -59,7 +60,8 @@ class ActionDistributionConformance(RecordRules):
     def columns(self, distribution: ActionDistribution, rows: int = ROWS) -> Tensor:
         """Return random columns [rows, width]."""
         generator = torch.Generator().manual_seed(1)
-        return self.spread * torch.randn(rows, distribution.width, generator=generator)
+        columns = torch.randn(rows, distribution.width, generator=generator)
+        return self.spread * columns
 
     def draws(self, distribution: ActionDistribution, column: Tensor) -> Tensor:
         """Return raw actions [draws, C] for one row of columns, ``column`` [1, width]."""
@@ -100,49 +102,59 @@ class ActionDistributionConformance(RecordRules):
 
     def test_the_density_integrates_to_one_and_is_that_of_the_draws(self) -> None:
         distribution = self.make()
-        for column in self.columns(distribution).unsqueeze(1):
-            draws = self.draws(distribution, column).flatten().sort().values
-            points, widths = grid(draws, distribution.bounded)
+        for column in self._single_columns(distribution):
+            draws = self.draws(distribution, column).flatten()
+            ordered = draws.sort().values
+            points, widths = grid(ordered, distribution.bounded)
             columns = column.expand(len(points), -1)
             log_density = distribution.log_prob(columns, points.unsqueeze(1))
             masses = log_density.exp().double() * widths
             computed = masses.cumsum(0)
             assert computed[-1].item() == pytest.approx(1.0, abs=0.01)
             # The largest difference between the distribution functions (Kolmogorov): 1.95 / sqrt(N) at one in 1000.
-            drawn = torch.searchsorted(draws, points, right=True) / DRAWS
+            allowed = 1.95 / DRAWS**0.5 + 0.01
+            drawn = torch.searchsorted(ordered, points, right=True) / DRAWS
             difference = (drawn - computed).abs().max()
-            assert difference.item() < 1.95 / DRAWS**0.5 + 0.01
+            assert difference.item() < allowed
 
     def test_the_entropy_is_minus_the_mean_log_probability_of_draws(self) -> None:
         distribution = self.make(2)
-        for column in self.columns(distribution).unsqueeze(1):
+        for column in self._single_columns(distribution):
             draws = self.draws(distribution, column)
             log_prob = self._log_prob(distribution, column, draws)
-            # Five standard errors: a correct entropy fails once in two million rows.
-            error = 5.0 * log_prob.std().item() / DRAWS**0.5
+            expected = -log_prob.mean().item()
+            error = five_errors(log_prob)
             entropy = distribution.entropy(column).item()
-            assert entropy == pytest.approx(-log_prob.mean().item(), abs=error + 0.005)
+            assert entropy == pytest.approx(expected, abs=error + 0.005)
 
     def test_the_deterministic_action_is_the_mode_the_mean_or_the_median(self) -> None:
         distribution = self.make()
-        for column in self.columns(distribution).unsqueeze(1):
+        for column in self._single_columns(distribution):
             action = distribution.deterministic(column)
             draws = self.draws(distribution, column)
             if self.deterministic == "mode":
-                highest = self._log_prob(distribution, column, draws).max()
+                log_probs = self._log_prob(distribution, column, draws)
+                highest = log_probs.max().item()
                 log_prob = distribution.log_prob(column, action)
-                assert log_prob.item() >= highest.item() - 1e-4
+                assert log_prob.item() >= highest - 1e-4
             elif self.deterministic == "mean":
-                error = 5.0 * draws.std().item() / DRAWS**0.5
-                assert action.item() == pytest.approx(draws.mean().item(), abs=error + 1e-5)
+                mean = draws.mean().item()
+                error = five_errors(draws)
+                assert action.item() == pytest.approx(mean, abs=error + 1e-5)
             else:
                 # The share below the median is binomial: its standard error is 0.5 / sqrt(N), and five are allowed.
+                error = 2.5 / DRAWS**0.5
                 below = (draws < action).float().mean()
-                assert below.item() == pytest.approx(0.5, abs=2.5 / DRAWS**0.5)
+                assert below.item() == pytest.approx(0.5, abs=error)
+
+    def _single_columns(self, distribution: ActionDistribution) -> Tensor:
+        """Return rows of columns one by one, [rows, 1, width]."""
+        return self.columns(distribution).unsqueeze(1)
 
     def _log_prob(self, distribution: ActionDistribution, column: Tensor, draws: Tensor) -> Tensor:
         """Return the log-probability of each of the ``draws`` for one row of columns."""
-        return distribution.log_prob(column.expand(DRAWS, -1), draws).double()
+        columns = column.expand(DRAWS, -1)
+        return distribution.log_prob(columns, draws).double()
 
     def test_draws_of_a_bounded_distribution_lie_within_its_bounds(self) -> None:
         distribution = self.make(2)
@@ -182,18 +194,21 @@ class ActionDistributionConformance(RecordRules):
             return
         columns = self.columns(distribution)
         noise = normal(ROWS, distribution.noise_size)
-        for by_numpy, by_module in (
-            (draw(columns.numpy(), noise.numpy()), distribution.sample(columns, noise)),
-            (draw(columns.numpy(), None), distribution.deterministic(columns)),
-        ):
+        raw = draw(columns.numpy(), noise.numpy())
+        likely = draw(columns.numpy(), None)
+        expected_raw = distribution.sample(columns, noise)
+        expected_likely = distribution.deterministic(columns)
+        for by_numpy, by_module in ((raw, expected_raw), (likely, expected_likely)):
             np.testing.assert_allclose(by_numpy, by_module.numpy(), rtol=1e-4, atol=1e-5)
 
     def test_draws_can_be_exported(self) -> None:
         distribution = self.make(2)
         draws = Draws(distribution)
-        arguments = (self.columns(distribution), normal(ROWS, distribution.noise_size))
-        exported = torch.export.export(draws, arguments).module()
-        torch.testing.assert_close(exported(*arguments), draws(*arguments))
+        columns = self.columns(distribution)
+        noise = normal(ROWS, distribution.noise_size)
+        program = torch.export.export(draws, (columns, noise))
+        exported = program.module()
+        torch.testing.assert_close(exported(columns, noise), draws(columns, noise))
 
 
 class Draws(nn.Module):
@@ -204,13 +219,20 @@ class Draws(nn.Module):
         self.distribution = distribution
 
     def forward(self, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        return self.distribution.sample(columns, noise), self.distribution.deterministic(columns)
+        drawn = self.distribution.sample(columns, noise)
+        likely = self.distribution.deterministic(columns)
+        return drawn, likely
 
 
 def normal(rows: int, size: int) -> Tensor:
     """Return standard normal noise [rows, size]."""
     generator = torch.Generator().manual_seed(2)
     return torch.randn(rows, size, generator=generator)
+
+
+def five_errors(numbers: Tensor) -> float:
+    """Return five standard errors of the mean of :data:`DRAWS` numbers: one correct mean in two million is off more."""
+    return 5.0 * numbers.std().item() / float(DRAWS**0.5)
 
 
 def grid(draws: Tensor, bounded: bool) -> tuple[Tensor, Tensor]:
@@ -221,6 +243,8 @@ def grid(draws: Tensor, bounded: bool) -> tuple[Tensor, Tensor]:
     else:
         middle = draws.mean().double().item()
         reach = 12.0 * draws.std().double().item()
-        edges = torch.linspace(middle - reach, middle + reach, 20_001, dtype=torch.float64)
+        first = middle - reach
+        last = middle + reach
+        edges = torch.linspace(first, last, 20_001, dtype=torch.float64)
     points = (edges[1:] + edges[:-1]) / 2
     return points.to(torch.float32), edges.diff()

@@ -16,6 +16,11 @@ from rlcore import Actions, ConfigError, Environment, EpisodeSeeds, SavesState
 from rlcore_devkit.conformance.states import assert_equal, copied, equal
 from rlcore_devkit.playing import RESULTS, SEEN, Batches, of_env, play, played, random_actions
 
+Chosen = Mapping[str, Actions] | None
+"""The actions that led to batches, by behavior; None for a reset."""
+Values = Mapping[str, float | NDArray[np.float64]]
+"""Values of parameters by name: one for all environments, or [N]."""
+
 
 class ParameterRules:
     """Tests of environment parameters, and the attributes of all environment tests.
@@ -51,15 +56,18 @@ class ParameterRules:
     def opened(self) -> Environment:
         """Return a new object, which is closed after the test."""
         environment = self.make(self.num_envs)
-        self.__dict__.setdefault("_opened", []).append(environment)
+        opened = self.__dict__.setdefault("_opened", [])
+        opened.append(environment)
         return environment
 
     def test_no_parameters_are_always_accepted(self) -> None:
         self.opened().set_parameters({})
 
     def test_an_unknown_parameter_is_refused_with_the_known_ones(self) -> None:
+        environment = self.opened()
+        unknown = {"not_a_parameter": np.ones(self.num_envs)}
         with pytest.raises(ConfigError, match="not_a_parameter") as caught:
-            self.opened().set_parameters({"not_a_parameter": np.ones(self.num_envs)})
+            environment.set_parameters(unknown)
         refusal = str(caught.value)
         for name in self.parameters:
             assert name in refusal, "the error must list the known parameters"
@@ -68,7 +76,8 @@ class ParameterRules:
     def test_parameters_decide_what_is_played(self) -> None:
         """Equal values give equal batches, and different values of a parameter give different batches."""
         for name, change in self._changes():
-            assert self._play_alike(self._with(), self._with())
+            repeated = self._play_alike(self._with(), self._with())
+            assert repeated
             alike = self._play_alike(self._with(), self._with(change))
             assert not alike, f"parameter {name!r} has no effect within {self.steps} steps"
 
@@ -78,7 +87,8 @@ class ParameterRules:
             unchanged = self._with()
             changed = self._with()
             still_open = np.ones(self.num_envs, np.bool_)  # [N] in the first episode after the reset
-            for step, (ours, theirs) in enumerate(self._both(unchanged, changed)):
+            both = self._both(unchanged, changed)
+            for step, (ours, theirs) in enumerate(both):
                 for env in np.flatnonzero(still_open).tolist():
                     # In the step that ends the episode, what is seen is of the next one, which may differ.
                     fields = RESULTS if unchanged.episodes[env] else (*RESULTS, *SEEN)
@@ -94,11 +104,12 @@ class ParameterRules:
             return
         for _, change in self._changes():
             environment = self._with()
-            history: list[tuple[Batches, Mapping[str, Actions] | None, list[int]]] = []
+            history: list[tuple[Batches, Chosen, list[int]]] = []
             for batches, actions in played(environment, self.steps):
                 if not history:
                     self._set(environment, change)
-                history.append((copied(batches), actions, environment.episodes.tolist()))
+                episodes = environment.episodes.tolist()
+                history.append((copied(batches), actions, episodes))
             checked = 0
             for env in range(self.num_envs):
                 second_episode = []
@@ -108,14 +119,15 @@ class ParameterRules:
                 if second_episode:
                     self._replay(env, second_episode, change)
                     checked += 1
-            assert checked or not self.episodes_end, f"no episode ended within {self.steps} steps; set `steps` higher"
+            enough = checked or not self.episodes_end
+            assert enough, f"no episode ended within {self.steps} steps; set `steps` higher"
 
     def test_parameters_are_set_for_each_environment(self) -> None:
         """The parameters of one environment do not affect others, unless they share a generator."""
-        for name, change in self._changes():
+        for name, (first, second) in self._compared().items():
             for odd in range(self.num_envs):
-                values = np.full(self.num_envs, self._first_values[name])
-                values[odd] = change[name]
+                values = np.full(self.num_envs, first)
+                values[odd] = second
                 self._check_only_one_changes(name, odd, values)
 
     def _check_only_one_changes(self, name: str, odd: int, values: NDArray[np.float64]) -> None:
@@ -124,9 +136,11 @@ class ParameterRules:
         others = [env for env in range(self.num_envs) if env != odd]
         differs = False
         for ours, theirs in self._both(alike, apart):
-            differs = differs or not equal(ours, theirs)
+            if not equal(ours, theirs):
+                differs = True
+            an_episode_ended = alike.episodes.any() or apart.episodes.any()
             # A shared generator draws the next episodes of all, which differ as soon as one ends earlier.
-            if self.one_generator and (alike.episodes.any() or apart.episodes.any()):
+            if self.one_generator and an_episode_ended:
                 others = []
             for env in others:
                 same = _alike(alike, ours, theirs, env, (*RESULTS, *SEEN))
@@ -148,7 +162,8 @@ class ParameterRules:
             if not isinstance(saved, SavesState) or not isinstance(restored, SavesState):
                 return
             *_, batches = play(saved, 2)
-            restored.load_state_dict(saved.state_dict())
+            state = saved.state_dict()
+            restored.load_state_dict(state)
             for environment in (saved, restored):  # the caller sets the values of the next episodes after restoring
                 self._set(environment, self._first_values)
                 self._set(environment, change)
@@ -167,49 +182,56 @@ class ParameterRules:
         for _ in range(self.steps):
             actions = random_actions(first.behaviors, batches, generator)
             batches = first.step(actions)
-            assert_equal(batches, second.step(actions))
+            expected = second.step(actions)
+            assert_equal(batches, expected)
 
     def _both(self, first: Environment, second: Environment) -> Iterator[tuple[Batches, Batches]]:
-        return zip(play(first, self.steps), play(second, self.steps), strict=True)
+        ours = play(first, self.steps)
+        theirs = play(second, self.steps)
+        return zip(ours, theirs, strict=True)
 
     def _play_alike(self, first: Environment, second: Environment) -> bool:
-        return all(equal(ours, theirs) for ours, theirs in self._both(first, second))
+        both = self._both(first, second)
+        return all(equal(ours, theirs) for ours, theirs in both)
+
+    def _compared(self) -> Mapping[str, tuple[float, float]]:
+        """The two values of each parameter; none if equal actions may give different batches."""
+        return self.parameters if self.deterministic else {}
 
     def _changes(self) -> list[tuple[str, dict[str, float]]]:
-        """Each parameter with its second value; none if equal actions may give different batches."""
-        if not self.deterministic:
-            return []
-        return [(name, {name: second}) for name, (_, second) in self.parameters.items()]
+        """Each parameter of :meth:`_compared` with its second value."""
+        compared = self._compared()
+        return [(name, {name: second}) for name, (_, second) in compared.items()]
 
     @property
     def _first_values(self) -> dict[str, float]:
         return {name: first for name, (first, _) in self.parameters.items()}
 
-    def _with(self, *changes: Mapping[str, float | NDArray[np.float64]]) -> Environment:
+    def _with(self, *changes: Values) -> Environment:
         """Return a new object with the first value of every parameter, and the ``changes`` set after it."""
         environment = self.opened()
         for values in (self._first_values, *changes):
             self._set(environment, values)
         return environment
 
-    def _set(self, environment: Any, values: Mapping[str, float | NDArray[np.float64]]) -> None:
+    def _set(self, environment: Any, values: Values) -> None:
         arrays = {}
         for name, value in values.items():
-            array = np.array(np.broadcast_to(value, self.num_envs), np.float64)
+            array = np.full(self.num_envs, value, np.float64)
             array.setflags(write=False)  # the arrays belong to the caller
             arrays[name] = array
         environment.set_parameters(arrays)
 
-    def _replay(
-        self, env: int, history: Sequence[tuple[Batches, Mapping[str, Actions] | None]], change: Mapping[str, float]
-    ) -> None:
+    def _replay(self, env: int, history: Sequence[tuple[Batches, Chosen]], change: Values) -> None:
         """Play episode 1 of an environment after a reset with the actions of ``history``, and compare both.
 
         The first entry of ``history`` is the step that ended the previous episode.
         """
         environment = self._with(change)
         generator = np.random.default_rng(5)
-        batches: Batches = environment.reset(EpisodeSeeds(1), np.ones(self.num_envs, np.int64))
+        seeds = EpisodeSeeds(1)
+        second_episodes = np.ones(self.num_envs, np.int64)
+        batches: Batches = environment.reset(seeds, second_episodes)
         for step, (expected, actions) in enumerate(history):
             fields: Sequence[str] = SEEN
             if step and actions is not None:
@@ -217,7 +239,9 @@ class ParameterRules:
                 chosen = random_actions(environment.behaviors, batches, generator)
                 for name, spec in environment.behaviors.items():
                     rows = spec.env_index == env
-                    for part, recorded in zip(_parts(chosen[name]), _parts(actions[name]), strict=True):
+                    parts = _parts(chosen[name])
+                    recorded_parts = _parts(actions[name])
+                    for part, recorded in zip(parts, recorded_parts, strict=True):
                         part[rows] = recorded[rows]
                 batches = environment.step(chosen)
                 fields = (*SEEN, *RESULTS)
@@ -226,7 +250,8 @@ class ParameterRules:
 
 
 def _parts(actions: Actions) -> list[NDArray[Any]]:
-    return [part for part in (actions.continuous, actions.discrete) if part is not None]
+    parts = (actions.continuous, actions.discrete)
+    return [part for part in parts if part is not None]
 
 
 def _alike(environment: Environment, ours: Batches, theirs: Batches, env: int, fields: Sequence[str]) -> bool:

@@ -52,9 +52,10 @@ _CAMERA = ObservationSpec("camera", (20, 24, 3), np.uint8, "image")
 
 
 def _behavior(*observations: ObservationSpec, continuous: int = 0, discrete: tuple[int, ...] = ()) -> BehaviorSpec:
-    low = np.array([-2.0, 0.0, -1.0][:continuous], np.float32)
-    high = np.array([1.0, 5.0, 1.0][:continuous], np.float32)
-    return BehaviorSpec("Walker", observations, continuous, discrete, low, high, env_index=np.arange(2))
+    low = np.array([-2.0, 0.0, -1.0], np.float32)[:continuous]
+    high = np.array([1.0, 5.0, 1.0], np.float32)[:continuous]
+    envs = np.arange(2)
+    return BehaviorSpec("Walker", observations, continuous, discrete, low, high, env_index=envs)
 
 
 BEHAVIORS: dict[str, BehaviorSpec] = {
@@ -68,6 +69,10 @@ BEHAVIORS: dict[str, BehaviorSpec] = {
     "memory": _behavior(_STATE, continuous=1, discrete=(2, 3)),
 }
 _MEMORY = MemorySettings(memory_size=8, sequence_length=4)
+
+
+Part = NDArray[Any] | None
+"""One part of a result, such as the continuous actions; None for one that the policy does not have."""
 
 
 class LoadedPolicy(Protocol):
@@ -120,7 +125,8 @@ class ExporterConformance(RecordRules):
         """Create the exporter; ``settings`` override those of the class."""
         run = self.context(BEHAVIORS["vector"], directory=self.elsewhere)
         block = self.block(**settings)
-        exporter: Exporter = run.plugins.create(self.record(), settings=block, run=run)
+        record = self.record()
+        exporter: Exporter = run.plugins.create(record, settings=block, run=run)
         return exporter
 
     def policy(self, kind: str, seed: int = 1) -> Any:
@@ -136,7 +142,8 @@ class ExporterConformance(RecordRules):
 
     def claimed(self) -> str:
         """Return the first behavior that the exporter can export."""
-        return next(kind for kind in BEHAVIORS if kind in self.kinds)
+        claimed = [kind for kind in BEHAVIORS if kind in self.kinds]
+        return claimed[0]
 
     # ------------------------------------------------------------ rules
 
@@ -175,7 +182,7 @@ class ExporterConformance(RecordRules):
                     memory[0] = 0.0
                     expected_memory[0] = 0.0
                 arguments.append(expected_memory)
-            expected = policy.act(*arguments)
+            expected = policy.act(*arguments)  # overwrites its memory
             actions, memory = loaded(observations, mask, memory)
             self._close(actions.continuous, expected.continuous)
             assert_equal(actions.discrete, expected.discrete)
@@ -184,10 +191,11 @@ class ExporterConformance(RecordRules):
                 self._close(memory, expected_memory)
                 memory = np.array(memory, np.float32)  # writable: a loaded policy may return a view
 
-    def _close(self, values: NDArray[Any] | None, expected: NDArray[Any] | None) -> None:
-        assert (values is None) == (expected is None)
-        if values is not None and expected is not None:
-            np.testing.assert_allclose(values, expected, rtol=0, atol=self.tolerance)
+    def _close(self, values: Part, expected: Part) -> None:
+        if values is None or expected is None:
+            assert values is expected
+            return
+        np.testing.assert_allclose(values, expected, rtol=0, atol=self.tolerance)
 
     def test_writes_one_file_and_nothing_else(self) -> None:
         kind = self.claimed()
@@ -197,7 +205,8 @@ class ExporterConformance(RecordRules):
         assert report is None or len(report.splitlines()) == 1, "a report is one line of text"
         assert path.is_file() and path.stat().st_size
         assert list(self.place.iterdir()) == [path]
-        assert not list(self.elsewhere.iterdir()), "an export writes nothing into the working or run directory"
+        others = list(self.elsewhere.iterdir())
+        assert not others, "an export writes nothing into the working or run directory"
 
     def test_exports_are_independent(self) -> None:
         """One exporter exports every policy of a run, of several behaviors and at several times."""

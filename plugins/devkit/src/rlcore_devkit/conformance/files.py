@@ -11,7 +11,9 @@ OTHER = b"\x00another file" * 100
 
 def contents(root: Path) -> dict[Path, bytes]:
     """Return the content of every file below a directory, or that of the file itself."""
-    paths = [root] if root.is_file() else sorted(root.rglob("*"))
+    if root.is_file():
+        return {root: root.read_bytes()}
+    paths = sorted(root.rglob("*"))
     return {path: path.read_bytes() for path in paths if path.is_file()}
 
 
@@ -27,7 +29,8 @@ def damages(root: Path) -> list[Callable[[], object]]:
 
 def restore(root: Path, intact: Mapping[Path, bytes]) -> None:
     """Write the files as they were, and delete others, such as a journal."""
-    for path in contents(root).keys() - intact.keys():
+    present = contents(root).keys()
+    for path in present - intact.keys():
         path.unlink()
     for path, content in intact.items():
         path.write_bytes(content)

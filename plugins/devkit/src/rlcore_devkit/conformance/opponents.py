@@ -30,7 +30,12 @@ from rlcore_devkit.conformance.states import assert_equal, copied, global_genera
 from rlcore_devkit.playing import random_mask, random_observations
 from rlcore_ghost import OpponentSpec, create_opponents
 
-_SEEN = (ObservationSpec("board", (6,), np.float32), ObservationSpec("camera", (8, 8, 3), np.uint8, "image"))
+Mask = NDArray[np.bool_] | None
+Observations = dict[str, NDArray[Any]]
+
+_BOARD = ObservationSpec("board", (6,), np.float32)
+_CAMERA = ObservationSpec("camera", (8, 8, 3), np.uint8, "image")
+_SEEN = (_BOARD, _CAMERA)
 _LOW = np.array([-2.0, 0.0], np.float32)
 _HIGH = np.array([1.0, 5.0], np.float32)
 
@@ -62,8 +67,9 @@ class OpponentConformance(RecordRules):
     def make(self, kind: str, **settings: Any) -> Policy:
         """Create the opponent for the behavior ``kind``; ``settings`` override those of the class."""
         behavior = self.behaviors[kind]
+        run = self.context(behavior)
         blocks = {"it": self.block(**settings)}
-        opponents = create_opponents(blocks, behavior, self.context(behavior), ("opponents",))
+        opponents = create_opponents(blocks, behavior, run, ("opponents",))
         return opponents["it"]
 
     def observations(self, kind: str, rows: int, generator: np.random.Generator) -> dict[str, NDArray[Any]]:
@@ -79,11 +85,12 @@ class OpponentConformance(RecordRules):
         policy.seed(seed)
         return policy.act(observations, mask, deterministic)
 
-    def _rows(self, kind: str, rows: int, seed: int) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None]:
+    def _rows(self, kind: str, rows: int, seed: int) -> tuple[Observations, Mask]:
         """Draw observations and a mask."""
         generator = np.random.default_rng(seed)
         observations = self.observations(kind, rows, generator)
-        return observations, random_mask(self.behaviors[kind], rows, generator)
+        mask = random_mask(self.behaviors[kind], rows, generator)
+        return observations, mask
 
     # ------------------------------------------------------------ rules
 
@@ -98,7 +105,8 @@ class OpponentConformance(RecordRules):
             return
         policy = self.make(kind)
         behavior = self.behaviors[kind]
-        for rows, seed, deterministic in product((1, 2, 7), range(20), (True, False)):
+        cases = product((1, 2, 7), range(20), (True, False))
+        for rows, seed, deterministic in cases:
             observations, mask = self._rows(kind, rows, seed)
             before = copied((observations, mask))
             policy.seed(seed)
@@ -115,7 +123,8 @@ class OpponentConformance(RecordRules):
             assert mask is not None
             mask[1] = False
             observations = self.observations(kind, 3, generator)
-            actions = self.make(kind).act(observations, mask, False)
+            policy = self.make(kind)
+            actions = policy.act(observations, mask, False)
             mask[1] = True  # no option is forbidden where none was allowed
             check_rows(behavior, 3, mask, actions)
 
@@ -140,7 +149,8 @@ class OpponentConformance(RecordRules):
                 assert global_generators() == before, "draw from a generator of your own that seed() seeds"
 
 
-def check_rows(behavior: BehaviorSpec, rows: int, mask: NDArray[np.bool_] | None, actions: Actions) -> None:
+def check_rows(behavior: BehaviorSpec, rows: int, mask: Mask, actions: Actions) -> None:
     """Check shapes, types and limits of the actions of ``rows`` rows."""
-    of_rows = behavior.take(np.zeros(rows, np.int64))
+    slots = np.zeros(rows, np.int64)
+    of_rows = behavior.take(slots)
     check_actions(of_rows, mask, actions)

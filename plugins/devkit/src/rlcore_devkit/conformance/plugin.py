@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rlcore import Plugin, Plugins, Preset, config_from_mapping, load_plugins
 from rlcore_devkit.conformance.rules import Rules, doctor
@@ -53,9 +53,10 @@ class PluginConformance(Rules):
         assert self.loaded().implemented(self.installed().label)
 
     def test_every_record_has_a_summary(self) -> None:
-        plugins = self.loaded()
-        records = plugins.records_of(self.installed().label)
-        assert [record.name for record in records if not record.summary] == []
+        label = self.installed().label
+        records = self.loaded().records_of(label)
+        incomplete = [record.name for record in records if not record.summary]
+        assert incomplete == []
 
     def test_every_preset_is_a_valid_part_of_a_configuration(self) -> None:
         plugins = self.loaded()
@@ -63,10 +64,13 @@ class PluginConformance(Rules):
             if not isinstance(record, Preset):
                 continue
             values = record.resolve()
-            assert "trainer_type" in values.get("default_settings", {}), f"{record.name}: no trainer_type"
+            defaults = values.get("default_settings", {})
+            assert "trainer_type" in defaults, f"{record.name}: no trainer_type"
             environment = values.get("environment", {})
             kind = environment.get("type", "program")  # which the core has
-            document = {"preset": record.reference, "behaviors": {"Any": {}}, "environment": {"type": kind}}
+            document: dict[str, Any] = {"preset": record.reference}
+            document["behaviors"] = {"Any": {}}
+            document["environment"] = {"type": kind}
             config_from_mapping(document, plugins)
 
     def test_importing_it_is_cheap(self) -> None:

@@ -75,7 +75,8 @@ class RecordingFormatConformance(RecordRules):
     def write(self, path: Path, *parts: Recording) -> None:
         """Write the parts into one recording at ``path``."""
         about = RecordingAbout(environment_id="Walker-v0", trainer="ppo")
-        writer = self.make().writer(path, parts[0].behavior, about)
+        format = self.make()
+        writer = format.writer(path, parts[0].behavior, about)
         for part in parts:
             writer.write(part)
         writer.close()
@@ -98,10 +99,12 @@ class RecordingFormatConformance(RecordRules):
         recording = format.read(path, "Runner")
         problem = recording_problem(recording)
         assert problem is None, problem
-        expected = self.expected(Recording.joined(parts))
+        written = Recording.joined(parts)
+        expected = self.expected(written)
         renamed = attrs.evolve(expected.behavior, name="Runner")
         same_behavior(recording.behavior, renamed)
-        same_behavior(format.behavior(path, "Runner"), recording.behavior)
+        behavior = format.behavior(path, "Runner")
+        same_behavior(behavior, recording.behavior)
         assert_equal(arrays(recording), arrays(expected))
         for name, array in recording.observations.items():
             assert array.dtype == expected.observations[name].dtype, f"observation {name!r} has another type"
@@ -114,18 +117,22 @@ class RecordingFormatConformance(RecordRules):
         writer.write(recording)
         assert not format.reads(path), "an unfinished recording can be found"
         writer.discard()
-        assert list(self.directory.iterdir()) == [], "discard() left something"
+        left = list(self.directory.iterdir())
+        assert left == [], "discard() left something"
         self.write(path, recording)
-        assert set(self.directory.iterdir()) <= {path}, "close() left something"
+        left = list(self.directory.iterdir())
+        assert set(left) <= {path}, "close() left something"
 
     def test_an_existing_path_is_refused_and_kept(self) -> None:
         path = self.directory / "Walker"
         recording = recorded(min(self.kinds), (2, 3))
         self.write(path, recording)
+        format = self.make()
         with pytest.raises(ConfigError):
-            self.make().writer(path, recording.behavior, RecordingAbout())
+            format.writer(path, recording.behavior, RecordingAbout())
         stored = self.make().read(path, "Walker")
-        assert_equal(arrays(stored), arrays(self.expected(recording)))
+        expected = self.expected(recording)
+        assert_equal(arrays(stored), arrays(expected))
 
     def test_other_paths_are_not_recordings(self) -> None:
         """Every installed format is asked for every path that a configuration names."""
@@ -147,6 +154,7 @@ class RecordingFormatConformance(RecordRules):
         self.write(path, recording)
         run = RunContext(None, self.plugins(), self.directory, 1, 1, working_directory=self.directory)  # type: ignore[arg-type]
         intact = contents(path)
+        expected = arrays(self.expected(recording))
         refused = 0
         for damage in damages(path):
             damage()
@@ -155,17 +163,21 @@ class RecordingFormatConformance(RecordRules):
             except ConfigError:
                 refused += 1
             else:
-                assert_equal(arrays(read), arrays(self.expected(recording)), "damage was read as a recording")
+                assert_equal(arrays(read), expected, "damage was read as a recording")
             restore(path, intact)
         assert refused, "no damage was noticed"
 
 
 def recorded(kind: str, lengths: Sequence[int], seed: int = 1) -> Recording:
     """Return random episodes of the behavior ``kind``, with masks if it is ``masked``."""
-    return random_recording(BEHAVIORS[kind], lengths, seed, masked=kind == "masked")
+    behavior = BEHAVIORS[kind]
+    masked = kind == "masked"
+    return random_recording(behavior, lengths, seed, masked=masked)
 
 
 def same_behavior(one: BehaviorSpec, other: BehaviorSpec) -> None:
     """Check that two behaviors are equal, with equal bounds and types."""
     for name in ("name", "observations", "continuous", "discrete", "low", "high"):
-        assert_equal(getattr(one, name), getattr(other, name), name)
+        ours = getattr(one, name)
+        theirs = getattr(other, name)
+        assert_equal(ours, theirs, name)

@@ -77,8 +77,10 @@ class ReplaySamplerConformance(RecordRules):
         """Create the sampler for ``slots`` agents as a trainer does; ``settings`` differ from those of the class."""
         plugins = self.plugins()
         behavior = self.behavior(slots)
-        hyperparameters = OffPolicySettings(n_steps=n_steps, replay_sampler=self.block(**settings))
-        config = RunConfig(behaviors={behavior.name: BehaviorSettings(hyperparameters=hyperparameters)})
+        block = self.block(**settings)
+        hyperparameters = OffPolicySettings(n_steps=n_steps, replay_sampler=block)
+        behavior_settings = BehaviorSettings(hyperparameters=hyperparameters)
+        config = RunConfig(behaviors={behavior.name: behavior_settings})
         run = RunContext(config, plugins, self.directory, 1, slots)
         return create_replay_sampler(hyperparameters, behavior, run)
 
@@ -94,7 +96,8 @@ class ReplaySamplerConformance(RecordRules):
         history = self.history(slots)
         generator = np.random.default_rng(2)
         for step in history.steps(5 * ROWS_PER_SLOT):
-            sizes = (1, self.batch_size, 2 * len(history.buffer))  # the last one has rows more than once
+            twice_all = 2 * len(history.buffer)  # some rows are there more than once
+            sizes = (1, self.batch_size, twice_all)
             size = sizes[step % 3]
             sample = history.sample(size, generator)
             self._check_sample(sample, history.buffer, size)
@@ -104,8 +107,10 @@ class ReplaySamplerConformance(RecordRules):
         history = self.history(slots=1)
         next(history.steps(1))
         assert len(history.buffer) == 1
-        sample = history.sample(self.batch_size, np.random.default_rng(2))
-        np.testing.assert_array_equal(sample.rows, np.zeros(self.batch_size, np.int64))
+        generator = np.random.default_rng(2)
+        sample = history.sample(self.batch_size, generator)
+        only_row = np.zeros(self.batch_size, np.int64)
+        np.testing.assert_array_equal(sample.rows, only_row)
 
     def test_sampling_and_learning_change_no_stored_transition(self) -> None:
         history = self.history()
@@ -113,13 +118,16 @@ class ReplaySamplerConformance(RecordRules):
         for _ in history.steps(3 * ROWS_PER_SLOT):
             before = stored(history.buffer)
             sample = history.sample(self.batch_size, generator)
-            assert_equal(before, stored(history.buffer), "sampling changed the replay buffer")
+            sampled = stored(history.buffer)
+            assert_equal(before, sampled, "sampling changed the replay buffer")
             history.learn(sample)
-            assert_equal(before, stored(history.buffer), "learned changed more than priorities")
+            learned = stored(history.buffer)
+            assert_equal(before, learned, "learned changed more than priorities")
             if sample.steps is None:
                 continue
             for name, array in arrays_of(sample.steps).items():
-                assert not shares_memory(array, history.buffer), f"{name} of steps is not a copy"
+                shared = shares_memory(array, history.buffer)
+                assert not shared, f"{name} of steps is not a copy"
 
     def test_equal_seeds_draw_equal_samples(self) -> None:
         """Other generators of the process, seeded differently here, must not matter."""
@@ -131,8 +139,10 @@ class ReplaySamplerConformance(RecordRules):
             generator = np.random.default_rng(2)
             samples = []
             for _ in history.steps(3 * ROWS_PER_SLOT):
-                samples.append(history.draw(self.batch_size, generator))
-            outcomes.append((samples, generator.random(3)))
+                sample = history.draw(self.batch_size, generator)
+                samples.append(sample)
+            following = generator.random(3)
+            outcomes.append((samples, following))
         first, second = outcomes
         assert_equal(first, second, "equal generators, unequal samples: draw from `generator` only")
 
@@ -142,13 +152,16 @@ class ReplaySamplerConformance(RecordRules):
             generator = np.random.default_rng(2)
             for _ in history.steps(played):
                 history.draw(self.batch_size, generator)
-            state = {"buffer": history.buffer.state_dict(), "sampler": history.sampler.state_dict()}
-            check_storable(state["sampler"])
-            path = save_checkpoint(self.directory / str(played), played, state)
+            sampler_state = history.sampler.state_dict()
+            check_storable(sampler_state)
+            state = {"buffer": history.buffer.state_dict(), "sampler": sampler_state}
+            directory = self.directory / str(played)
+            path = save_checkpoint(directory, played, state)
             resumed = history.resumed(self.make(), load_checkpoint(path))
             resumed_generator = deepcopy(generator)
-            both = zip(history.steps(ROWS_PER_SLOT), resumed.steps(ROWS_PER_SLOT), strict=True)
-            for _ in both:
+            steps = history.steps(ROWS_PER_SLOT)
+            resumed_steps = resumed.steps(ROWS_PER_SLOT)
+            for _ in zip(steps, resumed_steps, strict=True):
                 ours = history.draw(self.batch_size, generator)
                 theirs = resumed.draw(self.batch_size, resumed_generator)
                 assert_equal(ours, theirs, f"resumed after {played} steps")
@@ -162,10 +175,12 @@ class ReplaySamplerConformance(RecordRules):
         history = self.history()
         history.sampler = self.make(n_steps=3)
         for _ in history.steps(3 * ROWS_PER_SLOT):
-            sample = history.sample(self.batch_size, np.random.default_rng(2))
+            generator = np.random.default_rng(2)
+            sample = history.sample(self.batch_size, generator)
             rows = sample.rows
             indices, valid, _ = history.buffer.stretches(rows, 3)
-            assert valid[0].all() and (indices[0] == rows).all()
+            assert valid[0].all()
+            assert (indices[0] == rows).all()
             same_episode = history.episode[indices] == history.episode[rows]
             assert same_episode[valid].all()
 
@@ -177,11 +192,13 @@ class ReplaySamplerConformance(RecordRules):
         assert rows.dtype == np.int64
         assert rows.shape == (size,)
         inside = (rows >= 0) & (rows < buffer.capacity)
-        assert inside.all() and buffer.flags[rows].all(), "rows must hold transitions"
+        assert inside.all(), "rows must hold transitions"
+        assert buffer.flags[rows].all(), "rows must hold transitions"
         if weight is not None:
             assert weight.dtype == np.float32
             assert weight.shape == (size,)
-            assert np.isfinite(weight).all() and (weight > 0).all(), "weights must be finite and positive"
+            valid = np.isfinite(weight) & (weight > 0)
+            assert valid.all(), "weights must be finite and positive"
         if sample.steps is None:
             return
         arrays = arrays_of(sample.steps)
@@ -201,10 +218,11 @@ class History:
     def __init__(self, sampler: ReplaySampler, behavior: BehaviorSpec, seed: int) -> None:
         self.sampler = sampler
         self.behavior = behavior
-        self.buffer = ReplayBuffer(behavior, ROWS_PER_SLOT * behavior.slots, sampler.priority_alpha)
+        rows = ROWS_PER_SLOT * behavior.slots
+        self.buffer = ReplayBuffer(behavior, rows, sampler.priority_alpha)
         self.random = np.random.default_rng(seed)
         self.step = 0
-        self.episode: NDArray[np.int64] = np.zeros(self.buffer.capacity, np.int64)  # of each row
+        self.episode = np.zeros(self.buffer.capacity, np.int64)  # of each row
         self.current: NDArray[np.int64] = np.arange(behavior.slots)  # episode of each slot, no two alike
         self.ends: set[str] = set()
         self.buffer.begin(self._batch(first=True))
@@ -222,12 +240,13 @@ class History:
     def steps(self, count: int) -> Iterator[int]:
         """Take ``count`` environment steps; after each one the buffer holds a transition."""
         behavior = self.behavior
-        slots = behavior.slots
+        branches = (behavior.slots, len(behavior.discrete))
+        parts = (behavior.slots, behavior.continuous)
         for _ in range(count):
             self.episode[self.buffer.head] = self.current
-            choices = self.random.integers(behavior.discrete, size=(slots, len(behavior.discrete)))
-            raw = self.random.uniform(-1, 1, (slots, behavior.continuous))
-            self.buffer.act(raw.astype(np.float32), choices)
+            choices = self.random.integers(behavior.discrete, size=branches)
+            raw = self.random.uniform(-1, 1, parts).astype(np.float32)
+            self.buffer.act(raw, choices)
             batch = self._batch(first=False)
             self.buffer.observe(batch)
             self.step += 1
@@ -240,7 +259,8 @@ class History:
     def learn(self, sample: Sample) -> None:
         """Pass temporal-difference errors to the sampler if it uses them."""
         if self.sampler.uses_td_errors:
-            errors = np.cos(sample.rows + self.step).astype(np.float32)
+            angles = sample.rows + self.step
+            errors = np.cos(angles).astype(np.float32)
             self.sampler.learned(self.buffer, sample.rows, errors)
 
     def draw(self, size: int, generator: np.random.Generator) -> dict[str, Any]:
@@ -259,16 +279,21 @@ class History:
         ends: NDArray[np.int64] = np.zeros(slots, np.int64)  # 0: goes on; 1 to 3: the flag of ENDS
         if not begins:
             ends = self.random.choice(4, size=slots, p=(0.7, 0.1, 0.1, 0.1))
-        flags = {name: ends == number for number, name in enumerate(ENDS, 1)}
-        for name, ended in flags.items():
+        flags = {}
+        for number, name in enumerate(ENDS, 1):
+            ended = ends == number
+            flags[name] = ended
             if ended.any():
                 self.ends.add(name)
         closed = ends != 0
-        self.current = np.where(closed, self.current + slots, self.current)
-        acts = (self.random.random(slots) < 0.8) | closed | begins
-        reward = np.where(acts, self.random.standard_normal(slots), 0.0)
+        self.current[closed] += slots
+        # Agents wait in a fifth of the steps, but where a transition closes.
+        acts = self.random.random(slots) < 0.8
+        acts = acts | closed | begins
+        earned = self.random.standard_normal(slots)
+        reward = np.where(acts, earned, 0.0).astype(np.float32)
         observations = random_observations(self.behavior, slots, self.random)
-        batch = AgentBatch(observations, reward.astype(np.float32), needs_action=acts, **flags)
+        batch = AgentBatch(observations, reward, needs_action=acts, **flags)
         count = batch.ended.size
         if count:
             batch.final_observations = random_observations(self.behavior, count, self.random)
@@ -287,12 +312,14 @@ def arrays_of(steps: Steps) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     for field, value in attrs.asdict(steps, recurse=False).items():
         if isinstance(value, Mapping):
-            arrays |= {f"{field}/{name}": array for name, array in value.items()}
+            for name, array in value.items():
+                arrays[f"{field}/{name}"] = array
         elif value is not None:
             arrays[field] = value
     return arrays
 
 
 def shares_memory(array: NDArray[Any], buffer: ReplayBuffer) -> bool:
-    columns = [*buffer.observations.values(), buffer.raw, buffer.choices, buffer.reward, buffer.flags]
+    columns = [buffer.raw, buffer.choices, buffer.reward, buffer.flags]
+    columns += buffer.observations.values()
     return any(np.may_share_memory(array, column) for column in columns)

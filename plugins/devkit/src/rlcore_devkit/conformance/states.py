@@ -23,10 +23,12 @@ def copied(state: Any) -> Any:
         return {key: copied(value) for key, value in state.items()}
     if isinstance(state, list | tuple):
         return [copied(value) for value in state]
+    if isinstance(state, np.ndarray):
+        return state.copy()
     if attrs.has(type(state)):
         fields = copied(_fields(state))
         return type(state)(**fields)
-    return state.copy() if isinstance(state, np.ndarray) else state
+    return state
 
 
 def check_storable(state: Any, where: str = "state_dict()") -> None:
@@ -58,13 +60,15 @@ def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> 
     ours = _fields(ours)
     theirs = _fields(theirs)
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-        differing = sorted(map(str, ours.keys() ^ theirs.keys()))
-        assert not differing, f"{message} {where}: only one has {', '.join(differing)}"
-        for key in ours:
-            assert_equal(ours[key], theirs[key], message, f"{where}[{key!r}]")
+        differing = [str(key) for key in ours.keys() ^ theirs.keys()]
+        names = ", ".join(sorted(differing))
+        assert not differing, f"{message} {where}: only one has {names}"
+        for key, value in ours.items():
+            assert_equal(value, theirs[key], message, f"{where}[{key!r}]")
     elif isinstance(ours, list | tuple):
         assert len(ours) == len(theirs), f"{message} {where}: {len(ours)} and {len(theirs)} entries"
-        for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+        pairs = zip(ours, theirs, strict=True)
+        for index, (mine, other) in enumerate(pairs):
             assert_equal(mine, other, message, f"{where}[{index}]")
     else:
         np.testing.assert_array_equal(ours, theirs, err_msg=f"{message} {where}")
@@ -78,22 +82,27 @@ def assert_resumes(
     ``go_on`` uses one of them, and returns what must be equal.
     """
     state = copied(original.state_dict())
-    resumed.load_state_dict(through_a_file(state, directory))
+    loaded = through_a_file(state, directory)
+    resumed.load_state_dict(loaded)
     assert_equal(state, resumed.state_dict(), NOT_RESTORED)
-    assert_equal(go_on(original), go_on(resumed), message)
+    ours = go_on(original)
+    theirs = go_on(resumed)
+    assert_equal(ours, theirs, message)
     assert_equal(original.state_dict(), resumed.state_dict(), message)
 
 
 def check_statistics(stats: Mapping[str, Any]) -> None:
     """Check that an update returned finite numbers by tag."""
     for tag, value in stats.items():
-        assert isinstance(tag, str) and np.isfinite(np.mean(value)), f"{tag!r} is {value}"
+        mean = np.mean(value)
+        assert isinstance(tag, str) and np.isfinite(mean), f"{tag!r} is {value}"
 
 
 def global_generators() -> tuple[Any, ...]:
     """Return the states of the generators of ``random`` and ``numpy.random``, which any draw changes."""
     kind, numbers, *used = np.random.get_state()  # noqa: NPY002
-    return random.getstate(), (kind, bytes(np.asarray(numbers)), *used)
+    content = np.asarray(numbers).tobytes()  # which == compares as one value
+    return random.getstate(), (kind, content, *used)
 
 
 def through_a_file(state: Any, directory: Path) -> Any:
@@ -105,4 +114,6 @@ def through_a_file(state: Any, directory: Path) -> Any:
 
 def _fields(value: Any) -> Any:
     """The fields of an attrs object by name, such as those of a batch; any other value as it is."""
-    return attrs.asdict(value, recurse=False) if attrs.has(type(value)) else value
+    if not attrs.has(type(value)):
+        return value
+    return attrs.asdict(value, recurse=False)

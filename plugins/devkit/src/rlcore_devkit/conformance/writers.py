@@ -46,19 +46,24 @@ class StatsWriterConformance(RecordRules):
         plugins = self.plugins()
         behaviors = {name: BehaviorSettings() for name in ("Walker", "Striker")}
         config = RunConfig(behaviors=behaviors)
-        run = RunContext(config, plugins, self.directory, 1, 1, resumed_steps=dict(resumed_steps or {}))
+        resumed = dict(resumed_steps or {})
+        run = RunContext(config, plugins, self.directory, 1, 1, resumed_steps=resumed)
         record = self.record(plugins)
-        writer: StatsWriter = plugins.create(record, settings=self.block(), run=run)
+        block = self.block()
+        writer: StatsWriter = plugins.create(record, settings=block, run=run)
         return writer
 
     def check(self, expected: list[tuple[str, int, float]]) -> None:
         """Check that reading returns ``expected``: behavior, step, mean reward."""
         written = {}
         for behavior, step, means in self.read(self.directory):
-            assert (behavior, step) not in written, f"step {step} of {behavior} is there twice"
-            written[behavior, step] = means[Tag.CUMULATIVE_REWARD]
-        # Formats such as TensorBoard's store float32.
-        rewards = {(behavior, step): pytest.approx(mean, rel=1e-5) for behavior, step, mean in expected}
+            place = (behavior, step)
+            assert place not in written, f"step {step} of {behavior} is there twice"
+            written[place] = means[Tag.CUMULATIVE_REWARD]
+        rewards = {}
+        for behavior, step, mean in expected:
+            # Formats such as TensorBoard's store float32.
+            rewards[behavior, step] = pytest.approx(mean, rel=1e-5)
         assert written == rewards
 
     def _write(self, writer: StatsWriter, *summaries: tuple[str, int, float]) -> None:
@@ -100,21 +105,25 @@ class StatsWriterConformance(RecordRules):
     def test_values_that_are_not_finite_do_not_break_it(self) -> None:
         stats = summary(1.0)
         stats["Losses/Value Loss"] = StatSummary.of([math.inf, math.nan])
+        later = ("Walker", 20, 2.0)
         writer = self.make()
         writer.write("Walker", 10, stats)
-        self._write(writer, ("Walker", 20, 2.0))
+        self._write(writer, later)
         writer.close()
-        self.check([("Walker", 10, 1.0), ("Walker", 20, 2.0)])
+        self.check([("Walker", 10, 1.0), later])
 
     def test_a_resumed_run_goes_on_after_what_it_kept(self) -> None:
         """The resumed run repeats the steps after the checkpoint. Each step is there once, with the second result."""
+        kept = [("Walker", 1000, 1.0), ("Walker", 2000, 2.0)]
+        lost = ("Walker", 3000, 3.0)
+        repeated = ("Walker", 3000, 7.0)
         writer = self.make()
-        self._write(writer, ("Walker", 1000, 1.0), ("Walker", 2000, 2.0), ("Walker", 3000, 3.0))
+        self._write(writer, *kept, lost)
         writer.close()
         writer = self.make(resumed_steps={"Walker": 2000})
-        self._write(writer, ("Walker", 3000, 7.0))
+        self._write(writer, repeated)
         writer.close()
-        self.check([("Walker", 1000, 1.0), ("Walker", 2000, 2.0), ("Walker", 3000, 7.0)])
+        self.check([*kept, repeated])
 
     def test_closing_without_having_written_is_fine(self) -> None:
         self.make().close()
