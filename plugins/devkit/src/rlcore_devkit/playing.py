@@ -19,8 +19,10 @@ from rlcore import (
     outside_bounds,
 )
 
+Array = NDArray[Any]
 Batches = Mapping[str, AgentBatch]
-Observations = dict[str, NDArray[Any]]
+Observations = dict[str, Array]
+Mask = NDArray[np.bool_] | None
 
 
 def random_observations(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> Observations:
@@ -31,24 +33,26 @@ def random_observations(behavior: BehaviorSpec, rows: int, generator: np.random.
     return {spec.name: _random_observation(spec, rows, generator) for spec in behavior.observations}
 
 
-def _random_observation(spec: ObservationSpec, rows: int, generator: np.random.Generator) -> NDArray[Any]:
+def _random_observation(spec: ObservationSpec, rows: int, generator: np.random.Generator) -> Array:
     shape = (rows, *spec.shape)
     if spec.kind == "one_hot":
         options = generator.integers(spec.size, size=rows)
-        return np.eye(spec.size, dtype=spec.dtype)[options]
+        indicators = np.eye(spec.size, dtype=spec.dtype)
+        return indicators[options]
     if spec.dtype.kind == "f":
         values = generator.uniform(-1.0, 1.0, shape).astype(spec.dtype)
     else:
         values = generator.integers(0, 10, shape).astype(spec.dtype)
     if spec.kind == "entities":
         # Zeros mean that an entity is absent. Without any, attention must not divide by the number of entities.
-        present = generator.random((rows, spec.shape[0])) < 0.5
+        entities = spec.shape[0]
+        present = generator.random((rows, entities)) < 0.5
         values[~present] = 0
         values[:1] = 0
     return values
 
 
-def random_mask(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> NDArray[np.bool_] | None:
+def random_mask(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> Mask:
     """Draw a mask [rows, mask_size] that allows at least one option of each branch, not always the first.
 
     None for a behavior without discrete actions.
@@ -56,10 +60,11 @@ def random_mask(behavior: BehaviorSpec, rows: int, generator: np.random.Generato
     if not behavior.discrete:
         return None
     mask = generator.random((rows, behavior.mask_size)) < 0.5
+    every_row = np.arange(rows)
     first = 0
     for options in behavior.discrete:
-        allowed = generator.integers(options, size=rows)
-        mask[np.arange(rows), first + allowed] = True
+        allowed = first + generator.integers(options, size=rows)
+        mask[every_row, allowed] = True
         first += options
     return mask
 
@@ -75,9 +80,7 @@ def random_actions(
     return chosen
 
 
-def drawn_actions(
-    spec: BehaviorSpec, rows: int, mask: NDArray[np.bool_] | None, generator: np.random.Generator
-) -> Actions:
+def drawn_actions(spec: BehaviorSpec, rows: int, mask: Mask, generator: np.random.Generator) -> Actions:
     """Draw actions of ``rows`` agents uniformly, of the options that ``mask`` [rows, mask_size] allows."""
     actions = Actions()
     if spec.continuous:
@@ -90,13 +93,13 @@ def drawn_actions(
         scores = generator.random((rows, spec.mask_size))
         if mask is not None:
             scores = np.where(mask, scores, -1.0)
-        branches = [branch.argmax(axis=1) for branch in split_branches(spec, scores)]
-        options = np.stack(branches, axis=1)
+        best = [branch.argmax(axis=1) for branch in split_branches(spec, scores)]
+        options = np.stack(best, axis=1)
         actions.discrete = options.astype(np.int64)
     return actions
 
 
-def split_branches(spec: BehaviorSpec, options: NDArray[Any]) -> list[NDArray[Any]]:
+def split_branches(spec: BehaviorSpec, options: Array) -> list[Array]:
     """Split [rows, mask_size] into an array [rows, options] for each branch."""
     edges = np.cumsum(spec.discrete)[:-1]
     return np.split(options, edges, axis=1)
@@ -131,7 +134,8 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
     """Check everything that a batch of any environment must satisfy."""
     slots = spec.slots
     ended = len(batch.ended)
-    assert set(batch.observations) == {observation.name for observation in spec.observations}
+    names = {observation.name for observation in spec.observations}
+    assert set(batch.observations) == names
     for observation in spec.observations:
         values = batch.observations[observation.name]
         _check_observation(observation, values, slots)
@@ -142,7 +146,8 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
     _check_form("reward", batch.reward, np.float32, slots)
     _check_form("terminated", batch.terminated, np.bool_, slots)
     _check_form("truncated", batch.truncated, np.bool_, slots)
-    assert not (batch.terminated & batch.truncated).any(), "a row is either terminated or truncated"
+    both = batch.terminated & batch.truncated
+    assert not both.any(), "a row is either terminated or truncated"
     ended_rows = np.flatnonzero(batch.terminated | batch.truncated)
     assert batch.ended.tolist() == ended_rows.tolist()
     if batch.group_reward is not None:
@@ -150,36 +155,46 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
     if batch.needs_action is not None:
         _check_form("needs_action", batch.needs_action, np.bool_, slots)
         _check_waiting_agents(batch, batch.needs_action)
-    for name, values in (batch.final_info or {}).items():
-        assert isinstance(name, str), f"final_info {name!r}"
-        _check_form(f"final_info {name!r}", values, np.float64, ended)
+    final_info = batch.final_info or {}
+    for name, values in final_info.items():
+        about = f"final_info {name!r}"
+        assert isinstance(name, str), about
+        _check_form(about, values, np.float64, ended)
     if batch.action_mask is not None and batch.truncated.any():
         assert batch.final_action_mask is not None, (
             "an episode with action masks was truncated without final_action_mask: it says what is allowed at the "
             "final observations, whose values trainers need"
         )
-    for mask, rows in ((batch.action_mask, slots), (batch.final_action_mask, ended)):
-        if mask is not None:
-            _check_form("a mask", mask, np.bool_, rows, spec.mask_size)
-            for branch in split_branches(spec, mask):
-                assert branch.any(axis=1).all(), "a mask must leave at least one option in each branch"
+    _check_mask(spec, batch.action_mask, slots)
+    _check_mask(spec, batch.final_action_mask, ended)
 
 
-def _check_form(name: str, array: NDArray[Any], dtype: Any, *shape: int) -> None:
+def _check_mask(spec: BehaviorSpec, mask: Mask, rows: int) -> None:
+    if mask is None:
+        return
+    _check_form("a mask", mask, np.bool_, rows, spec.mask_size)
+    for branch in split_branches(spec, mask):
+        allows_some = branch.any(axis=1)
+        assert allows_some.all(), "a mask must leave at least one option in each branch"
+
+
+def _check_form(name: str, array: Array, dtype: Any, *shape: int) -> None:
     actual = f"{name} has shape {array.shape} and type {array.dtype}"
-    assert array.shape == shape and array.dtype == dtype, f"{actual}, but must have {shape} and {np.dtype(dtype)}"
+    expected = f"{shape} and {np.dtype(dtype)}"
+    assert array.shape == shape and array.dtype == dtype, f"{actual}, but must have {expected}"
 
 
-def _check_observation(observation: ObservationSpec, values: NDArray[Any], rows: int) -> None:
+def _check_observation(observation: ObservationSpec, values: Array, rows: int) -> None:
     name = f"observation {observation.name!r}"
     _check_form(name, values, observation.dtype, rows, *observation.shape)
     allowed = f"its bounds {observation.low} to {observation.high}"
     if observation.kind == "one_hot":
         allowed = "0 and 1"
-    assert not outside_bounds(observation, values).any(), f"{name} is outside {allowed}"
+    outside = outside_bounds(observation, values)
+    assert not outside.any(), f"{name} is outside {allowed}"
 
 
-def _check_waiting_agents(batch: AgentBatch, needs_action: NDArray[np.bool_]) -> None:
+def _check_waiting_agents(batch: AgentBatch, needs_action: Array) -> None:
     """Check that only agents that act, or whose episode ended or was lost, have a reward."""
     rewarded = needs_action | batch.terminated | batch.truncated
     if batch.aborted is not None:
@@ -219,8 +234,9 @@ def random_recording(
 ) -> Recording:
     """Return random episodes with these numbers of transitions; the last one is truncated, the others terminated."""
     generator = np.random.default_rng(seed)
+    episodes = len(lengths)
     transitions = sum(lengths)
-    rows = transitions + len(lengths)  # an episode has one more observation than transitions
+    rows = transitions + episodes  # an episode has one more observation than transitions
     terminated, truncated = np.zeros((2, transitions), np.bool_)
     ends = np.cumsum(lengths) - 1
     terminated[ends[:-1]] = True
@@ -229,8 +245,9 @@ def random_recording(
     acted_on = None
     if mask is not None:
         # An action follows all rows but the last of each episode.
-        episode = np.repeat(np.arange(len(lengths)), lengths)
-        acted_on = mask[np.arange(transitions) + episode]
+        episode = np.repeat(np.arange(episodes), lengths)
+        row = np.arange(transitions) + episode
+        acted_on = mask[row]
     actions = drawn_actions(behavior, transitions, acted_on, generator)
     observations = random_observations(behavior, rows, generator)
     reward = generator.normal(size=transitions).astype(np.float32)

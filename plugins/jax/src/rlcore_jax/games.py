@@ -40,7 +40,9 @@ def check_id(game_id: str | None) -> None:
     if not game_id:
         raise ConfigError("missing; name a game of pgx, such as minatar-breakout or connect_four", key=ID)
     if game_id not in known:
-        hint = did_you_mean(game_id, known) or f"; it has {', '.join(known)}"
+        hint = did_you_mean(game_id, known)
+        if not hint:
+            hint = f"; it has {', '.join(known)}"
         raise ConfigError(f"{game_id!r} is not a game of pgx{hint}", key=ID)
 
 
@@ -67,22 +69,29 @@ class PgxGame:
                 f"{self.name} shows {list(shape)} numbers, not [height, width, channels]; set vector",
                 key=("environment", "options", "observation"),
             )
-        self.observations: tuple[ObservationSpec, ...] = (ObservationSpec(OBSERVATION, shape, np.float32, kind),)
+        observation = ObservationSpec(OBSERVATION, shape, np.float32, kind)
+        self.observations: tuple[ObservationSpec, ...] = (observation,)
 
     def init(self, key: Array) -> Any:
         return self.game.init(key)
 
     def step(self, state: Any, action: Array, key: Array) -> Any:
-        return self.game.step(state, action[state.current_player, 0], key)
+        option = action[state.current_player, 0]
+        return self.game.step(state, option, key)
 
     def view(self, state: Any) -> View:
         if self.players == 1:
+            observation = state.observation[None]
             mask = state.legal_action_mask[None] if self._masked else None
-            return View({OBSERVATION: state.observation[None]}, mask)
+            return View({OBSERVATION: observation}, mask)
+        seen = []
         with warnings.catch_warnings():  # pgx discourages the second argument, and has no other way to ask
             warnings.simplefilter("ignore", DeprecationWarning)
-            seen = [self.game.observe(state, jnp.int32(player)) for player in range(self.players)]
+            for player in range(self.players):
+                observation = self.game.observe(state, jnp.int32(player))
+                seen.append(observation)
         acts = jnp.arange(self.players) == state.current_player
+        # The mask is that of the player whose turn it is; a player that waits gets one that forbids nothing.
         mask = state.legal_action_mask | ~acts[:, None]
         return View({OBSERVATION: jnp.stack(seen)}, mask, acts)
 
@@ -95,12 +104,16 @@ def _made(game_id: str, arguments: dict[str, Any]) -> Any:
     made = pgx.make(game_id)
     if not arguments:
         return made
-    known = tuple(inspect.signature(type(made).__init__).parameters)[1:]
+    constructor = inspect.signature(type(made).__init__)
+    known = tuple(constructor.parameters)[1:]  # without `self`
     for name in arguments:
         if name not in known:
-            has = f"it has {', '.join(known)}{did_you_mean(name, known)}" if known else "it has none"
+            has = "it has none"
+            if known:
+                has = f"it has {', '.join(known)}{did_you_mean(name, known)}"
             raise ConfigError(f"pgx {game_id} has no such argument; {has}", key=(*ARGUMENTS, name))
     if "size" in known and game_id.startswith("go_"):
+        # pgx has one class for all boards: go_9x9 stays 9x9 if another argument is set.
         arguments = {"size": made._game.size, "komi": made._game.komi, **arguments}
     try:
         return type(made)(**arguments)

@@ -85,17 +85,22 @@ class Program:
         self.num_envs = num_envs
         self.takes_turns = simulator.players > 1
         self._limit = max_episode_steps
-        self._chunk = min(reset_rows or num_envs, num_envs)
+        self._chunk = num_envs
+        if reset_rows is not None:
+            self._chunk = min(reset_rows, num_envs)
         self.reset = jax.jit(self._reset)
         self.step = jax.jit(self._step, donate_argnums=0)
         self.show = jax.jit(self._show)
 
     def _reset(self, run_key: Array, envs: Array, episodes: Array) -> tuple[Carry, Output]:
         """Start the ``episodes`` [N] of the environments that have the numbers ``envs`` [N] in the run."""
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(run_key, envs)
-        state = self._first(_folded(keys, episodes))
+        fold_numbers = jax.vmap(jax.random.fold_in, (None, 0))
+        keys = fold_numbers(run_key, envs)
+        episode_keys = _folded(keys, episodes)
+        state = self._first(episode_keys)
+        steps = jnp.zeros_like(episodes)
         pending = jnp.zeros((self.num_envs, self.simulator.players), jnp.float32)
-        carry = Carry(state, keys, episodes, jnp.zeros_like(episodes), pending)
+        carry = Carry(state, keys, episodes, steps, pending)
         return carry, self._show(carry)
 
     def _show(self, carry: Carry) -> Output:
@@ -108,18 +113,22 @@ class Program:
     def _step(self, carry: Carry, actions: Array) -> tuple[Carry, Output]:
         """Move every environment once with ``actions`` [N, P, ...], and reset those whose episode ended."""
         steps = carry.steps + 1
-        keys = _folded(_folded(carry.keys, carry.episodes), steps)
-        state = jax.vmap(self.simulator.step)(carry.state, actions, keys)
+        episode_keys = _folded(carry.keys, carry.episodes)
+        step_keys = _folded(episode_keys, steps)
+        state = jax.vmap(self.simulator.step)(carry.state, actions, step_keys)
         state = _of_strong_types(state)
         reward, terminated, truncated = jax.vmap(self.simulator.result)(state)
         cuts = truncated is not None or self._limit is not None
         if truncated is None:
             truncated = jnp.zeros_like(terminated)
         if self._limit is not None:
-            truncated = truncated | (steps >= self._limit)
+            late = steps >= self._limit
+            truncated = truncated | late
+        # With both, an episode terminated: no value follows a terminal state.
         truncated = truncated & ~terminated
         ended = terminated | truncated
-        final = jax.vmap(self.simulator.view)(state)
+        see = jax.vmap(self.simulator.view)
+        final = see(state)
         if not cuts:  # the mask of a final observation matters where an episode was cut off alone
             final = final._replace(mask=None)
 
@@ -127,7 +136,7 @@ class Program:
         steps = jnp.where(ended, 0, steps)
         # What is seen of the states is calculated outside: XLA does not fuse what is inside, and a step takes longer.
         state = jax.lax.cond(ended.any(), self._restarted, _unchanged, state, ended, carry.keys, episodes)
-        view = jax.vmap(self.simulator.view)(state)
+        view = see(state)
 
         earned = carry.pending + reward.astype(jnp.float32)
         reward = earned
@@ -147,17 +156,28 @@ class Program:
         count = self.num_envs
         chunk = self._chunk
         if chunk == count:
-            first = self._first(_folded(keys, episodes))
-            return jax.tree.map(lambda new, old: jnp.where(_beside(ended, new), new, old), first, state)
+            episode_keys = _folded(keys, episodes)
+            first = self._first(episode_keys)
+
+            def replaced(new: Array, old: Array) -> Array:
+                return jnp.where(_beside(ended, new), new, old)
+
+            return jax.tree.map(replaced, first, state)
         # The numbers of the rows that ended, then `count`, which is not a row: what is written there is dropped.
         most_chunks = -(-count // chunk)  # rounded up
         (rows,) = jnp.nonzero(ended, size=most_chunks * chunk, fill_value=count)
 
         def reset_some(part: Array, state: Any) -> Any:
-            targets = jax.lax.dynamic_slice(rows, (part * chunk,), (chunk,))
+            begin = part * chunk
+            targets = jax.lax.dynamic_slice(rows, (begin,), (chunk,))
             existing = jnp.minimum(targets, count - 1)
-            first = self._first(_folded(keys[existing], episodes[existing]))
-            return jax.tree.map(lambda new, old: old.at[targets].set(new, mode="drop"), first, state)
+            episode_keys = _folded(keys[existing], episodes[existing])
+            first = self._first(episode_keys)
+
+            def written(new: Array, old: Array) -> Array:
+                return old.at[targets].set(new, mode="drop")
+
+            return jax.tree.map(written, first, state)
 
         chunks = -(-ended.sum() // chunk)
         return jax.lax.fori_loop(0, chunks, reset_some, state)
@@ -165,7 +185,8 @@ class Program:
     def _first(self, keys: Array) -> Any:
         """Return the first states of the episodes with these ``keys`` [R]."""
         step_zero = jnp.zeros(keys.shape, jnp.int32)
-        state = jax.vmap(self.simulator.init)(_folded(keys, step_zero))
+        step_keys = _folded(keys, step_zero)
+        state = jax.vmap(self.simulator.init)(step_keys)
         return _of_strong_types(state)
 
     def _output(self, view: View, final: View, reward: Array, terminated: Array, truncated: Array) -> Output:
@@ -173,23 +194,42 @@ class Program:
         slots = self.num_envs * self.simulator.players
         observations = {}
         for spec in self.simulator.observations:
-            both = [seen.observations[spec.name].reshape(slots, *spec.shape) for seen in (view, final)]
-            observations[spec.name] = jnp.stack([array.astype(spec.dtype) for array in both])
-        flags = [terminated[:, None], truncated[:, None]]
+            both = []
+            for seen in (view, final):
+                array = seen.observations[spec.name].reshape(slots, *spec.shape)
+                both.append(array.astype(spec.dtype))
+            observations[spec.name] = jnp.stack(both)
+        # An episode is that of all players of an environment.
+        of_players = [terminated[:, None], truncated[:, None]]
         if view.acts is not None:
-            flags.append(view.acts)
+            of_players.append(view.acts)
+        flags = []
+        for flag in of_players:
+            spread = jnp.broadcast_to(flag, players)
+            flags.append(spread.reshape(slots))
         return Output(
             observations=observations,
-            mask=None if view.mask is None else view.mask.reshape(slots, -1),
-            final_mask=None if final.mask is None else final.mask.reshape(slots, -1),
+            mask=_mask_of_slots(view, slots),
+            final_mask=_mask_of_slots(final, slots),
             reward=reward.reshape(slots),
-            flags=jnp.stack([jnp.broadcast_to(flag, players).reshape(slots) for flag in flags]),
+            flags=jnp.stack(flags),
         )
+
+
+def _mask_of_slots(view: View, slots: int) -> Array | None:
+    """Return the mask of ``view`` as [slots, options]; None allows everything."""
+    if view.mask is None:
+        return None
+    return view.mask.reshape(slots, -1)
 
 
 def _of_strong_types(state: Any) -> Any:
     """Return ``state`` without weak types: JAX would compile a step once more for a state that differs in them."""
-    return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
+
+    def strong(leaf: Array) -> Array:
+        return jax.lax.convert_element_type(leaf, leaf.dtype)
+
+    return jax.tree.map(strong, state)
 
 
 def _unchanged(state: Any, *_: Array) -> Any:
@@ -198,9 +238,11 @@ def _unchanged(state: Any, *_: Array) -> Any:
 
 def _folded(keys: Array, numbers: Array) -> Array:
     """Return a key for each of ``keys`` [R] and ``numbers`` [R]."""
-    return jax.vmap(jax.random.fold_in)(keys, numbers)
+    fold = jax.vmap(jax.random.fold_in)
+    return fold(keys, numbers)
 
 
 def _beside(ended: Array, like: Array) -> Array:
     """Return ``ended`` [N] with as many axes as ``like`` [N, ...]."""
-    return ended.reshape(-1, *(1,) * (like.ndim - 1))
+    further = [1] * (like.ndim - 1)
+    return ended.reshape(-1, *further)

@@ -43,25 +43,31 @@ class JaxTensors:
         simulator = program.simulator
         self.num_envs = program.num_envs
         self.takes_turns = program.takes_turns
-        self.behaviors: Mapping[str, BehaviorSpec] = {
-            behavior: BehaviorSpec(
-                name=behavior,
-                observations=simulator.observations,
-                continuous=len(simulator.low),
-                discrete=simulator.discrete,
-                low=simulator.low,
-                high=simulator.high,
-                env_index=np.repeat(np.arange(program.num_envs), simulator.players),
-                team=np.tile(np.arange(simulator.players), program.num_envs) if simulator.teams else None,
-            )
-        }
+        envs = np.arange(program.num_envs)
+        players = np.arange(simulator.players)
+        team = None
+        if simulator.teams:
+            team = np.tile(players, program.num_envs)
+        spec = BehaviorSpec(
+            name=behavior,
+            observations=simulator.observations,
+            continuous=len(simulator.low),
+            discrete=simulator.discrete,
+            low=simulator.low,
+            high=simulator.high,
+            env_index=np.repeat(envs, simulator.players),
+            team=team,
+        )
+        self.behaviors: Mapping[str, BehaviorSpec] = {behavior: spec}
         self._behavior = behavior
         self._program = program
         self._home = jax.devices()[0]
         on_gpu = self._home.platform == "gpu" and torch.cuda.is_available()
-        if not on_gpu:
+        if on_gpu:
+            self.device = torch.device("cuda", self._home.local_hardware_id)
+        else:
             self._home = jax.devices("cpu")[0]
-        self.device = torch.device("cuda", self._home.local_hardware_id) if on_gpu else torch.device("cpu")
+            self.device = torch.device("cpu")
         self._carry: Carry | None = None  # made by `reset`
 
     @property
@@ -73,7 +79,8 @@ class JaxTensors:
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, TensorBatch]:
         """Start an episode in every environment, as :meth:`rlcore_torch.TensorEnvironment.reset` says."""
-        key = jax.device_put(jax.random.key(seeds.run_seed), self._home)  # what is computed with it follows it there
+        run_key = jax.random.key(seeds.run_seed)
+        key = jax.device_put(run_key, self._home)  # what is computed with it follows it there
         envs = seeds.first_env + np.arange(self.num_envs, dtype=np.int32)
         arguments = (key, envs, episodes.astype(np.int32))
         if self._carry is None:  # compile the step here, where a run waits longer than in a step
@@ -87,13 +94,16 @@ class JaxTensors:
         chosen = actions[self._behavior]
         numbers = chosen.continuous if chosen.discrete is None else chosen.discrete
         assert numbers is not None
-        shape = (self.num_envs, self._program.simulator.players, numbers.shape[1])
+        discrete = chosen.discrete is not None
+        players = self._program.simulator.players
+        shape = (self.num_envs, players, numbers.shape[1])
         if self.device.type == "cpu":  # JAX takes arrays of NumPy faster than those of DLPack
-            kind = np.float32 if chosen.discrete is None else np.int32
-            array = numbers.numpy().astype(kind).reshape(shape)  # a copy
+            kind = np.int32 if discrete else np.float32
+            copied = numbers.numpy().astype(kind)
+            array = copied.reshape(shape)
         else:
-            copied = numbers.clone() if chosen.discrete is None else numbers.to(torch.int32)
-            array = jax.dlpack.from_dlpack(copied.view(shape))
+            clone = numbers.to(torch.int32) if discrete else numbers.clone()
+            array = jax.dlpack.from_dlpack(clone.view(shape))
         self._carry, output = self._program.step(self._carry, array)
         return self._batches(output)
 
@@ -101,8 +111,10 @@ class JaxTensors:
         simulator = self._program.simulator
         agents = (self.num_envs, simulator.players)
         if simulator.discrete:
-            return np.zeros((*agents, len(simulator.discrete)), np.int32)
-        return np.zeros((*agents, len(simulator.low)), np.float32)
+            branches = len(simulator.discrete)
+            return np.zeros((*agents, branches), np.int32)
+        parts = len(simulator.low)
+        return np.zeros((*agents, parts), np.float32)
 
     def _batches(self, output: Output) -> dict[str, TensorBatch]:
         # Views of few arrays: every array that is handed over costs more than ten times what a view costs.
@@ -110,17 +122,15 @@ class JaxTensors:
         final_observations = {}
         for name, both in output.observations.items():
             observations[name], final_observations[name] = from_dlpack(both).unbind()
+        reward = from_dlpack(output.reward)
         terminated, truncated, *acts = from_dlpack(output.flags).unbind()
-        batch = TensorBatch(
-            observations,
-            from_dlpack(output.reward),
-            terminated,
-            truncated,
-            final_observations,
-            needs_action=acts[0] if acts else None,
-            action_mask=None if output.mask is None else from_dlpack(output.mask),
-            final_action_mask=None if output.final_mask is None else from_dlpack(output.final_mask),
-        )
+        batch = TensorBatch(observations, reward, terminated, truncated, final_observations)
+        if acts:
+            [batch.needs_action] = acts
+        if output.mask is not None:
+            batch.action_mask = from_dlpack(output.mask)
+        if output.final_mask is not None:
+            batch.final_action_mask = from_dlpack(output.final_mask)
         return {self._behavior: batch}
 
     def state_dict(self) -> dict[str, Any]:
@@ -129,9 +139,12 @@ class JaxTensors:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, TensorBatch]:
         """Continue from ``state``, as :meth:`rlcore_torch.TensorEnvironment.load_state_dict` says."""
-        self.reset(EpisodeSeeds(0), np.zeros(self.num_envs, np.int64))  # makes a tree of the right structure
-        self._carry = restored_tree(saved_mapping(state, "carry"), self._carry)
-        return self._batches(self._program.show(self._carry))
+        episodes = np.zeros(self.num_envs, np.int64)
+        self.reset(EpisodeSeeds(0), episodes)  # makes a tree of the right structure
+        saved = saved_mapping(state, "carry")
+        self._carry = restored_tree(saved, self._carry)
+        output = self._program.show(self._carry)
+        return self._batches(output)
 
     def close(self) -> None:
         """Free the state; may be called twice."""

@@ -18,7 +18,11 @@ from rlcore import SavedValueError, saved_array
 def saved_tree(tree: Any) -> dict[str, NDArray[Any]]:
     """Return copies of the leaves of ``tree`` by their paths, such as ``state/_x/board``; of keys, their numbers."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {_name(path): np.array(_numbers(leaf)) for path, leaf in leaves}
+    arrays = {}
+    for path, leaf in leaves:
+        numbers = _numbers(leaf)
+        arrays[_name(path)] = np.array(numbers)  # a copy
+    return arrays
 
 
 def restored_tree(saved: Mapping[str, Any], like: Any) -> Any:
@@ -28,8 +32,9 @@ def restored_tree(saved: Mapping[str, Any], like: Any) -> Any:
     """
     paths, structure = jax.tree_util.tree_flatten_with_path(like)
     leaves = {_name(path): leaf for path, leaf in paths}
+    known = ", ".join(leaves)
     for name in saved.keys() - leaves.keys():
-        raise SavedValueError(f"the entry {name!r} is unknown here; the simulator has {', '.join(leaves)}")
+        raise SavedValueError(f"the entry {name!r} is unknown here; the simulator has {known}")
     restored = [_restored(saved, name, leaf) for name, leaf in leaves.items()]
     return jax.tree.unflatten(structure, restored)
 
@@ -42,16 +47,21 @@ def _restored(saved: Mapping[str, Any], name: str, like: Any) -> Any:
     # Where `like` is: a program would be compiled once more for arrays that are not bound to its device.
     copy = jax.device_put(copy, numbers.sharding)
     if _is_key(like):
-        return jax.random.wrap_key_data(copy, impl=jax.random.key_impl(like))
+        algorithm = jax.random.key_impl(like)
+        return jax.random.wrap_key_data(copy, impl=algorithm)
     return copy
 
 
 def _numbers(leaf: Any) -> Any:
-    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+    """Return the numbers of a leaf: NumPy has no array of JAX's keys."""
+    if _is_key(leaf):
+        return jax.random.key_data(leaf)
+    return leaf
 
 
 def _is_key(leaf: Any) -> bool:
-    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+    is_key = jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return bool(is_key)
 
 
 def _name(path: Any) -> str:

@@ -30,6 +30,10 @@ from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.script import Script, ScriptedSlots, play_script
 from rlcore_devkit.conformance.states import assert_equal
 
+Array = NDArray[Any]
+Signals = dict[str, dict[str, float]]
+"""The block ``reward_signals``."""
+
 UPDATES = 2  # the second one learns from values that are not those of the first weights, which may be 0
 STEPS_LEARNING = 8  # at least, after the first update: a trainer that learns in every step draws from all that it has
 LEAST_STEPS = 40  # of a script, at least
@@ -72,19 +76,22 @@ class Learned:
         steps: The agent steps that the trainer counted.
     """
 
-    before: dict[str, NDArray[Any]]
-    after: dict[str, NDArray[Any]]
+    before: dict[str, Array]
+    after: dict[str, Array]
     cuts: NDArray[np.bool_]
     steps: int
 
     def differs(self, other: Learned, share: float = SAME) -> bool:
         """Whether an array differs by more than this ``share`` of what learning changed."""
-        moved = {name: largest_difference(after, self.before[name]) for name, after in self.after.items()}
+        moved = {}
+        for name, after in self.after.items():
+            moved[name] = largest_difference(after, self.before[name])
         # Gradients that are 0 but for rounding move a few arrays, such as the bias of keys in an attention.
         least = SAME * max(moved.values(), default=0.0)
         for name, after in self.after.items():
             allowed = share * max(moved[name], least)
-            if largest_difference(after, other.after[name]) > allowed:
+            difference = largest_difference(after, other.after[name])
+            if difference > allowed:
                 return True
         return False
 
@@ -186,7 +193,8 @@ class TrainerDifferences(Rules):
         """``needs_action`` that is True everywhere means what None means, also for a trainer without turns."""
         script, _ = self._played("alone")
         everyone = np.ones_like(script.terminated)
-        self._again("alone", attrs.evolve(script, needs_action=everyone))
+        changed = attrs.evolve(script, needs_action=everyone)
+        self._again("alone", changed)
 
     def test_what_an_agent_sees_while_it_waits_does_not_count(self) -> None:
         if not self.plugins().record(TrainerSpec, self.trainer).turns:
@@ -205,7 +213,8 @@ class TrainerDifferences(Rules):
         if not self.plugins().record(TrainerSpec, self.trainer).ranks:
             pytest.skip("declares ranks=False: a run of several processes is refused")
         [behavior] = self.environment().behaviors.values()
-        environment = ScriptedSlots(self._behavior(behavior, sum(SHARES)))
+        total = sum(SHARES)
+        environment = ScriptedSlots(self._behavior(behavior, total))
         trainer = self.make(environment)  # which may change the environments of the slots
         if not _learns_in_ranks(trainer):
             pytest.skip("declares learns_in_ranks=False: a run of several processes is refused")
@@ -213,16 +222,18 @@ class TrainerDifferences(Rules):
         script = self._script(all_slots, waiting=False)
         one = self._learn(trainer, script)
         edges = np.cumsum(SHARES)[:-1]
-        of_rank = np.split(np.arange(sum(SHARES)), edges)  # the slots of each rank
+        of_rank = np.split(np.arange(total), edges)  # the slots of each rank
         envs_of_first = all_slots.env_index[of_rank[0]]
-        first_env = (0, int(envs_of_first.max()) + 1)
+        last_env = int(envs_of_first.max())
+        first_env = (0, last_env + 1)
 
         def learn_in_rank(ranks: Ranks) -> Learned:
             slots = of_rank[ranks.rank]
             part = self._behavior(behavior, len(slots))
             environment = ScriptedSlots(part, ranks, first_env[ranks.rank])
             trainer = self.make(environment)
-            return self._learn(trainer, script.of_slots(slots), one.cuts)
+            share = script.of_slots(slots)
+            return self._learn(trainer, share, one.cuts)
 
         try:
             first, second = in_ranks(learn_in_rank, len(SHARES))
@@ -246,25 +257,23 @@ class TrainerDifferences(Rules):
             self._unchanged[key] = script, learned
         return self._unchanged[key]
 
-    def _again(
-        self, case: str, script: Script, signals: dict[str, dict[str, float]] | None = None, ignore_done: bool = False
-    ) -> Learned:
+    def _again(self, case: str, script: Script, signals: Signals | None = None, ignore_done: bool = False) -> Learned:
         """Return what is learned from a changed script, with changed rewards."""
         trainer, _ = self._made(case, signals, ignore_done)
         _, unchanged = self._played(case)
         return self._learn(trainer, script, unchanged.cuts)
 
-    def _made(
-        self, case: str, signals: dict[str, dict[str, float]] | None = None, ignore_done: bool = False
-    ) -> tuple[Trainer, Script]:
+    def _made(self, case: str, signals: Signals | None = None, ignore_done: bool = False) -> tuple[Trainer, Script]:
         plugins = self.plugins()
         rewards = LearningRewards(AnotherReward, ignore_done=ignore_done)
         plugins.register(rewards, "another-reward")
         [behavior] = self.environment().behaviors.values()
         slots = ScriptedSlots(self._behavior(behavior, self.num_envs))
-        trainer = self.make(slots, plugins=plugins, reward_signals=signals or _signals(case))
+        signals = signals or _signals(case)
+        trainer = self.make(slots, plugins=plugins, reward_signals=signals)
         [behavior] = slots.behaviors.values()  # a subclass may have changed environments and groups
-        return trainer, self._script(behavior, waiting=case == "waiting")
+        script = self._script(behavior, waiting=case == "waiting")
+        return trainer, script
 
     def _behavior(self, behavior: BehaviorSpec, slots: int) -> BehaviorSpec:
         """Return a behavior with one agent in each environment, which is a group of its own."""
@@ -277,13 +286,14 @@ class TrainerDifferences(Rules):
 
     def _learn(self, trainer: Trainer, script: Script, cut: NDArray[np.bool_] | None = None) -> Learned:
         before = arrays(trainer.state_dict()["model"])
+        # With equal cuts, both trainings learn from equal rollouts.
         updates, cuts = play_script(trainer, script, UPDATES, STEPS_LEARNING, cut)
         assert updates >= UPDATES, f"no {UPDATES} updates in {script.steps} steps; choose smaller hyperparameters"
         after = arrays(trainer.state_dict()["model"])
         return Learned(before, after, cuts, trainer.steps)
 
 
-def _signals(case: str) -> dict[str, dict[str, float]]:
+def _signals(case: str) -> Signals:
     """Return the block ``reward_signals`` of a case."""
     signals = {"extrinsic": {"gamma": 0.9, "strength": 1.0}}
     if case == "two rewards":
@@ -300,10 +310,10 @@ def _learns_in_ranks(trainer: Any) -> bool:
     return True
 
 
-def arrays(state: Any, where: str = "model") -> dict[str, NDArray[Any]]:
+def arrays(state: Any, where: str = "model") -> dict[str, Array]:
     """Return copies of all arrays of numbers in a nested state, by path."""
     if isinstance(state, Mapping):
-        by_path: dict[str, NDArray[Any]] = {}
+        by_path: dict[str, Array] = {}
         for name, value in state.items():
             by_path |= arrays(value, f"{where}[{name!r}]")
         return by_path
@@ -312,6 +322,7 @@ def arrays(state: Any, where: str = "model") -> dict[str, NDArray[Any]]:
     return {}
 
 
-def largest_difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
+def largest_difference(ours: Array, theirs: Array) -> float:
     """Return the largest difference between numbers of two arrays; 0 for empty arrays."""
-    return float(np.abs(ours - theirs).max(initial=0.0))
+    differences = np.abs(ours - theirs)
+    return float(differences.max(initial=0.0))

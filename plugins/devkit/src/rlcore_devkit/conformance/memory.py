@@ -51,7 +51,8 @@ class MemoryTrainerConformance(TrainerConformance):
 
     def remembering(self, environment: Environment, seed: int = 1) -> tuple[Trainer, MemoryPolicy]:
         """Create a trainer without normalization of observations, and return it with its policy."""
-        network = {**self.settings.get("network_settings", {}), "normalize": False}
+        network = dict(self.settings.get("network_settings", {}))
+        network["normalize"] = False
         trainer = self.make(environment, seed, network_settings=network)
         return trainer, cast(MemoryPolicy, trainer.policy)
 
@@ -60,8 +61,10 @@ class MemoryTrainerConformance(TrainerConformance):
     def test_the_record_declares_memory_and_policies_have_some(self) -> None:
         assert self._spec.memory, "set memory=True in the record"
         trainer, policy = self.remembering(self.environment())
-        assert isinstance(policy, MemoryPolicy) and policy.memory_size > 0
-        assert getattr(trainer.snapshot(), "memory_size", 0) == policy.memory_size
+        assert isinstance(policy, MemoryPolicy)
+        assert policy.memory_size > 0
+        snapshot = trainer.snapshot()
+        assert getattr(snapshot, "memory_size", 0) == policy.memory_size
 
     def test_a_policy_reads_and_overwrites_the_memory_of_its_rows(self) -> None:
         environment = self.environment()
@@ -71,8 +74,10 @@ class MemoryTrainerConformance(TrainerConformance):
         second = random_observations(behavior, 3, np.random.default_rng(1))
         memory = np.zeros((3, policy.memory_size), np.float32)
         actions = copied(policy.act(first, None, True, memory))
-        assert_equal(actions, policy.act(first), "without memory, an episode begins in every row")
-        assert memory.any(axis=1).all(), "the memory must be overwritten with what the rows remember next"
+        without = policy.act(first)
+        assert_equal(actions, without, "without memory, an episode begins in every row")
+        overwritten = memory.any(axis=1)
+        assert overwritten.all(), "the memory must be overwritten with what the rows remember next"
         fresh = np.zeros_like(memory)
         policy.act(second, None, True, memory)
         policy.act(second, None, True, fresh)
@@ -119,20 +124,22 @@ class MemoryTrainerConformance(TrainerConformance):
             memories = self._expected(behavior, policy, script)
             played.append((actions, memories))
         (ours, our_memories), (theirs, their_memories) = played
+        our_last = our_memories[END - 1]
+        their_last = their_memories[END - 1]
         for slot in (TERMINATED, TRUNCATED, ABORTED):
-            before = our_memories[END - 1][slot]
-            assert not np.allclose(before, their_memories[END - 1][slot]), "the first episodes must differ"
+            alike = np.allclose(our_last[slot], their_last[slot])
+            assert not alike, "the first episodes must differ"
         for step in range(END, STEPS):
             for slot, end in enumerate(("terminated", "truncated", "aborted", "open")):
                 message = f"an action after the {end} episode depends on that episode"
                 if slot == OPEN:
                     message = "slots mix"
                 row = np.array([slot])
-                assert_equal(ours[step].take(row), theirs[step].take(row), message)
+                our_action = ours[step].take(row)
+                their_action = theirs[step].take(row)
+                assert_equal(our_action, their_action, message)
 
-    def _expected(
-        self, behavior: BehaviorSpec, policy: MemoryPolicy, script: list[AgentBatch]
-    ) -> list[NDArray[np.float32]]:
+    def _expected(self, behavior: BehaviorSpec, policy: MemoryPolicy, script: list[AgentBatch]) -> list[NDArray[Any]]:
         """Return what a player remembers after each step of the script."""
         player = Player(policy, behavior.slots)
         memories = []
@@ -150,9 +157,10 @@ class MemoryTrainerConformance(TrainerConformance):
         other = TinyCorridor(self.num_envs, max_steps=50)
         trainer = self.make(environment)
         first = begun(trainer, environment)
-        batch, _ = learn_on(trainer, environment, first, self.steps // 2 + 3)
-        state = copied({"trainer": trainer.state_dict(), "environment": environment.state_dict()})
-        loaded = through_a_file(state, self.directory)
+        steps = self.steps // 2 + 3  # to the middle of a rollout
+        batch, _ = learn_on(trainer, environment, first, steps)
+        states = {"trainer": trainer.state_dict(), "environment": environment.state_dict()}
+        loaded = through_a_file(copied(states), self.directory)
         resumed = self.make(other)
         resumed.load_state_dict(loaded["trainer"])
         [restored_batch] = other.load_state_dict(loaded["environment"]).values()
@@ -184,7 +192,8 @@ def _script(behavior: BehaviorSpec, other: bool) -> list[AgentBatch]:
     for step in range(STEPS + 1):
         observations = random_observations(behavior, 4, np.random.default_rng(step))
         if other and step < END:
-            changed = random_observations(behavior, 4, np.random.default_rng(100 + step))
+            generator = np.random.default_rng(100 + step)
+            changed = random_observations(behavior, 4, generator)
             for name, array in observations.items():
                 array[:OPEN] = changed[name][:OPEN]
         reward = np.zeros(4, np.float32)
@@ -196,6 +205,7 @@ def _script(behavior: BehaviorSpec, other: bool) -> list[AgentBatch]:
         batch = AgentBatch(observations, reward, terminated, truncated)
         if step == END:
             batch.aborted = aborted
+            # Of the two episodes that ended; a lost one has none.
             batch.final_observations = {name: array[:2].copy() for name, array in observations.items()}
         batches.append(batch)
     return batches
@@ -215,10 +225,11 @@ def _mean_return(trainer: Trainer, environment: RememberedCue) -> float:
     [name] = environment.behaviors
     batch = first_batch(environment, seed=99)
     player = Player(trainer.policy, environment.num_envs)
+    episodes = 2
     rewards = 0.0
-    for _ in range(2 * RememberedCue.LENGTH):
+    for _ in range(episodes * RememberedCue.LENGTH):
         actions = player.act(batch)
         batch = environment.step({name: actions})[name]
         player.observe(batch)
         rewards += float(batch.reward.sum())
-    return rewards / (2 * environment.num_envs)
+    return rewards / (episodes * environment.num_envs)

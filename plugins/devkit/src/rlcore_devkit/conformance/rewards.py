@@ -32,6 +32,8 @@ from rlcore_devkit.conformance.states import assert_equal, assert_resumes, check
 from rlcore_devkit.environments import identity_hybrid
 from rlcore_devkit.playing import random_observations
 
+Array = NDArray[Any]
+
 
 class RewardProviderConformance(RecordRules):
     """Tests of reward providers: set ``reward``.
@@ -71,8 +73,10 @@ class RewardProviderConformance(RecordRules):
 
     def test_has_the_discount_and_strength_it_was_given(self) -> None:
         provider = self.make(gamma=0.5, strength=0.25)
-        assert provider.name == self.reward.rpartition("/")[2]
-        assert (provider.gamma, provider.strength) == (0.5, 0.25)
+        _, _, name = self.reward.rpartition("/")
+        assert provider.name == name
+        assert provider.gamma == 0.5
+        assert provider.strength == 0.25
         assert isinstance(provider.ignore_done, bool)
 
     def test_rewards_are_finite_and_one_for_each_transition(self) -> None:
@@ -105,7 +109,8 @@ class RewardProviderConformance(RecordRules):
             minibatch = flattened(self.transitions(2))
             minibatch.collecting = lambda collected=collected: collected
             stats = update(provider, minibatch)
-            assert np.isfinite(list(stats.values())).all()
+            values = list(stats.values())
+            assert np.isfinite(values).all()
         reward = evaluate(provider, self.transitions(3))
         assert np.isfinite(reward).all()
 
@@ -114,7 +119,8 @@ class RewardProviderConformance(RecordRules):
         rollout = self.transitions()
         evaluate(provider, rollout)
         update(provider, rollout)
-        assert_equal(arrays_of(rollout), arrays_of(self.transitions()), "the provider changed its argument")
+        equal_rollout = self.transitions()
+        assert_equal(arrays_of(rollout), arrays_of(equal_rollout), "the provider changed its argument")
 
     def test_an_update_returns_finite_scalars_by_tag(self) -> None:
         check_statistics(update(self.make(), self.transitions()))
@@ -133,8 +139,9 @@ class RewardProviderConformance(RecordRules):
         results: list[Any] = []
         for seed in seeds:
             rollout = self.transitions(seed)
-            results.append(evaluate(provider, rollout))
-            results.append(update(provider, rollout))
+            reward = evaluate(provider, rollout)
+            stats = update(provider, rollout)
+            results += [reward, stats]
         return results
 
 
@@ -143,9 +150,11 @@ def random_transitions(behavior: BehaviorSpec, lead: tuple[int, ...], seed: int 
     generator = np.random.default_rng(seed)
     rows = prod(lead)
 
-    def draw() -> dict[str, NDArray[Any]]:
-        drawn = random_observations(behavior, rows, generator)
-        return {name: array.reshape(*lead, *array.shape[1:]) for name, array in drawn.items()}
+    def draw() -> dict[str, Array]:
+        observations = random_observations(behavior, rows, generator)
+        for name, array in observations.items():
+            observations[name] = array.reshape(*lead, *array.shape[1:])
+        return observations
 
     observations = draw()
     next_observations = draw()
@@ -154,7 +163,8 @@ def random_transitions(behavior: BehaviorSpec, lead: tuple[int, ...], seed: int 
         reals = generator.uniform(-1.0, 1.0, (*lead, behavior.continuous))
         actions.continuous = reals.astype(np.float32)
     if behavior.discrete:
-        actions.discrete = generator.integers(behavior.discrete, size=(*lead, len(behavior.discrete)))
+        branches = len(behavior.discrete)
+        actions.discrete = generator.integers(behavior.discrete, size=(*lead, branches))
     terminated, truncated = generator.random((2, *lead)) < 0.2
     reward = generator.standard_normal(lead)
     return Transitions(
@@ -180,7 +190,7 @@ def update(provider: RewardProvider, transitions: Transitions) -> Mapping[str, f
 
 
 def arrays_of(transitions: Transitions) -> dict[str, Any]:
-    """Return the arrays that a provider is shown."""
+    """Return the arrays that a provider sees."""
     names = ("observations", "next_observations", "actions", "reward", "terminated", "truncated")
     return {name: getattr(transitions, name) for name in names}
 
@@ -189,7 +199,8 @@ def in_one_row(transitions: Transitions) -> Transitions:
     """Return a rollout [T, S] as [N] with the slot of each transition."""
     rows, slots = transitions.reward.shape
     row = flattened(transitions)
-    row.slot = np.tile(np.arange(slots), rows)
+    all_slots = np.arange(slots)
+    row.slot = np.tile(all_slots, rows)
     return row
 
 
@@ -203,9 +214,10 @@ def flattened(transitions: Transitions) -> Transitions:
             return None
         return value.reshape(-1, *value.shape[2:])
 
+    actions = transitions.actions
     return Transitions(
         observations=flat(transitions.observations),
-        actions=Actions(flat(transitions.actions.continuous), flat(transitions.actions.discrete)),
+        actions=Actions(flat(actions.continuous), flat(actions.discrete)),
         reward=flat(transitions.reward),
         terminated=flat(transitions.terminated),
         truncated=flat(transitions.truncated),

@@ -28,6 +28,8 @@ LOST_EVERY = 17
 LOST_AT = 9
 
 Columns = dict[str, NDArray[Any]]
+Reals = NDArray[np.float32]
+Flags = NDArray[np.bool_]
 
 
 @attrs.frozen(eq=False)
@@ -50,13 +52,13 @@ class Script:
     observations: Columns
     finals: Columns
     restarts: Columns
-    reward: NDArray[np.float32]
-    group_reward: NDArray[np.float32]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    aborted: NDArray[np.bool_]
-    needs_action: NDArray[np.bool_] | None
-    cuts: NDArray[np.bool_]
+    reward: Reals
+    group_reward: Reals
+    terminated: Flags
+    truncated: Flags
+    aborted: Flags
+    needs_action: Flags | None
+    cuts: Flags
 
     @classmethod
     def drawn(cls, behavior: BehaviorSpec, steps: int, waiting: bool = False) -> Script:
@@ -66,32 +68,40 @@ class Script:
 
         def columns(count: int) -> Columns:
             rows = random_observations(behavior, count * slots, generator)
-            return {name: array.reshape(count, slots, *array.shape[1:]) for name, array in rows.items()}
+            by_step = {}
+            for name, array in rows.items():
+                by_step[name] = array.reshape(count, slots, *array.shape[1:])
+            return by_step
 
+        shape = (steps, slots)
         step = np.arange(steps)
         cuts = step % CUT_EVERY == CUT_AT
         cut = cuts[:, None]
         # All agents of an environment end together, so that no rule about agents that wait for others matters.
         phase = step[:, None] + behavior.env_index
-        ended = (phase % EPISODE == EPISODE - 1) & ~cut
+        last_step = phase % EPISODE == EPISODE - 1
+        ended = last_step & ~cut
         lost = (phase % LOST_EVERY == LOST_AT) & ~ended & ~cut
-        truncated = ended & (phase // EPISODE % 2 == 0)
-        group = np.arange(slots) if behavior.group is None else behavior.group
-        shared = generator.normal(size=(steps, slots))
+        # Every second episode is cut off by a time limit.
+        even = phase // EPISODE % 2 == 0
+        truncated = ended & even
+        group = behavior.group
+        if group is None:
+            group = np.arange(slots)
+        shared = generator.normal(size=shape).astype(np.float32)
         needs_action = None
         if waiting:
-            needs_action = generator.random((steps, slots)) < 2 / 3
+            needs_action = generator.random(shape) < 2 / 3
             needs_action |= ended | lost | cut  # an end closes the agent's transition
-        reward = generator.normal(size=(steps, slots)).astype(np.float32)
+        reward = generator.normal(size=shape).astype(np.float32)
         if needs_action is not None:
             reward[~needs_action] = 0.0
-        group_reward = shared[:, group % slots]
         return cls(
             observations=columns(steps + 1),
             finals=columns(steps),
             restarts=columns(steps),
             reward=reward,
-            group_reward=group_reward.astype(np.float32),
+            group_reward=shared[:, group % slots],
             terminated=ended & ~truncated,
             truncated=truncated,
             aborted=lost,
@@ -108,15 +118,18 @@ class Script:
 
     def first(self) -> AgentBatch:
         """Return the batch of the first reset."""
-        return self._reset({name: array[0] for name, array in self.observations.items()})
+        observations = {name: array[0] for name, array in self.observations.items()}
+        return self._reset(observations)
 
     def restarted(self, step: int) -> AgentBatch:
         """Return the batch of the reset after ``step``."""
-        return self._reset({name: array[step] for name, array in self.restarts.items()})
+        observations = {name: array[step] for name, array in self.restarts.items()}
+        return self._reset(observations)
 
     def after(self, step: int) -> AgentBatch:
         """Return what the agents receive after ``step``."""
-        observations = {name: array[step + 1].copy() for name, array in self.observations.items()}
+        following = step + 1
+        observations = {name: array[following].copy() for name, array in self.observations.items()}
         reward = self.reward[step].copy()
         terminated = self.terminated[step].copy()
         truncated = self.truncated[step].copy()
@@ -134,16 +147,17 @@ class Script:
 
     def _reset(self, observations: Columns) -> AgentBatch:
         slots = self.reward.shape[1]
-        none = np.zeros(slots, np.bool_)
         reward = np.zeros(slots, np.float32)
-        batch = AgentBatch(copied(observations), reward, none, none.copy())
+        terminated = np.zeros(slots, np.bool_)
+        truncated = np.zeros(slots, np.bool_)
+        batch = AgentBatch(copied(observations), reward, terminated, truncated)
         if self.needs_action is not None:
             batch.needs_action = np.ones(slots, np.bool_)
         return batch
 
     # ------------------------------------------------------------ with one thing changed
 
-    def with_swapped(self, column: str, where: NDArray[np.bool_]) -> Script:
+    def with_swapped(self, column: str, where: Flags) -> Script:
         """Return the script with the observations of ``column`` at ``where`` [T, S] in another order.
 
         Together they stay the same, so that running means and variances of observations do too.
@@ -152,7 +166,8 @@ class Script:
         for array in swapped.values():
             # Observations after the steps: the first row is what the agents see before all of them.
             after = array[1:] if column == "observations" else array
-            after[where] = np.roll(after[where], 1, axis=0)
+            chosen = after[where]
+            after[where] = np.roll(chosen, 1, axis=0)
         changes: dict[str, Any] = {column: swapped}
         return attrs.evolve(self, **changes)
 
@@ -180,7 +195,7 @@ class ScriptedSlots:
     def __init__(self, behavior: BehaviorSpec, ranks: Ranks | None = None, first_env: int = 0) -> None:
         self.behaviors: Mapping[str, BehaviorSpec] = {behavior.name: behavior}
         self.num_envs = behavior.slots
-        self.episodes: NDArray[np.int64] = np.zeros(self.num_envs, np.int64)
+        self.episodes = np.zeros(self.num_envs, np.int64)
         self.ranks = ranks or Ranks()
         self.first_env = first_env
 
@@ -200,8 +215,8 @@ class ScriptedSlots:
 
 
 def play_script(
-    trainer: Trainer, script: Script, updates: int, steps_learning: int, cut: NDArray[np.bool_] | None = None
-) -> tuple[int, NDArray[np.bool_]]:
+    trainer: Trainer, script: Script, updates: int, steps_learning: int, cut: Flags | None = None
+) -> tuple[int, Flags]:
     """Let the trainer learn from the script: ``updates``, and ``steps_learning`` after the first one, at least.
 
     Returns the number of updates, and the steps [T] after which a reset cut all episodes; ``cut`` are those of an
@@ -209,14 +224,17 @@ def play_script(
     as the end of what was collected. A rollout that is complete there is not cut.
     """
     cuts = np.zeros(script.steps, np.bool_)
-    may_cut = script.cuts if cut is None else script.cuts & cut
+    may_cut = script.cuts
+    if cut is not None:
+        may_cut = may_cut & cut
     batch = script.first()
     trainer.begin(batch)
     learned = 0
     first_update = script.steps
     was_ready = False
     for step in range(script.steps):
-        if learned >= updates and step >= first_update + steps_learning:
+        enough_steps = step >= first_update + steps_learning
+        if learned >= updates and enough_steps:
             break
         actions: Actions = trainer.act(batch)
         batch = script.after(step)
