@@ -60,10 +60,12 @@ class CuriosityModel(ExplorationModel):
         difference = (predicted - actions)[:, : self.continuous]
         error = difference.square().sum(1)
         if self.branches:
-            logits = predicted[:, self.continuous :].split(self.branches, 1)  # type: ignore[no-untyped-call]
-            log_p = torch.cat([log_softmax(branch, 1) for branch in logits], 1)
             one_hot = actions[:, self.continuous :]
-            error = error - (log_p * one_hot).sum(1)
+            columns = predicted[:, self.continuous :]
+            logits = columns.split(self.branches, 1)  # type: ignore[no-untyped-call]
+            log_p = torch.cat([log_softmax(branch, 1) for branch in logits], 1)
+            log_likelihood = (log_p * one_hot).sum(1)
+            error = error - log_likelihood
         return error.mean()
 
 
@@ -102,7 +104,8 @@ class CuriosityReward(ExplorationReward):
         self.measure(transitions, collected)
         losses = []
         for rows in self.minibatches(transitions.reward.size):
-            before, after, actions = parts_of(picked(collected, rows))
+            minibatch = picked(collected, rows)
+            before, after, actions = parts_of(minibatch)
             features = self.model.features(before)
             following = self.model.features(after)
             forward = self.model.errors(features, actions, following).mean()
@@ -120,10 +123,14 @@ class CuriosityReward(ExplorationReward):
 
 def perceptron(inputs: int, outputs: int) -> nn.Sequential:
     """A network with one hidden layer, as ML-Agents' inverse and forward models."""
-    return nn.Sequential(linear(inputs, HIDDEN), nn.SiLU(), linear(HIDDEN, outputs))
+    first = linear(inputs, HIDDEN)
+    last = linear(HIDDEN, outputs)
+    return nn.Sequential(first, nn.SiLU(), last)
 
 
 def parts_of(rows: tuple[Tensor, ...]) -> tuple[Inputs, Inputs, Tensor]:
     """Observations, next observations and actions among the rows of a transition."""
     inputs = len(rows) // 2
-    return rows[:inputs], rows[inputs:-1], rows[-1]
+    before = rows[:inputs]
+    after = rows[inputs:-1]
+    return before, after, rows[-1]

@@ -34,7 +34,8 @@ class Discriminator(RewardModel):
         super().__init__(behavior, settings)
         columns = 0
         if settings.use_actions:
-            columns = behavior.continuous + sum(behavior.discrete) + 1  # 1: whether the episode terminated
+            columns = behavior.continuous + sum(behavior.discrete)
+            columns += 1  # whether the episode terminated
         self.body = Body(self.inputs, settings.network, extra=columns)
         self.use_vail = settings.use_vail
         width = self.body.features
@@ -46,7 +47,8 @@ class Discriminator(RewardModel):
         self.register_buffer("beta", torch.zeros(()))
         for place, image in enumerate(self.inputs.images):
             # The encoder divides images of unsigned integers by it.
-            self.register_buffer(f"image_unit_{place}", torch.from_numpy(image.full_scale), persistent=False)
+            unit = torch.from_numpy(image.full_scale)
+            self.register_buffer(f"image_unit_{place}", unit, persistent=False)
 
     def logits(self, inputs: Inputs, extra: Tensor | None, noise: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Return logits [B] and, with VAIL, the means [B, Z] of the bottleneck.
@@ -55,9 +57,12 @@ class Discriminator(RewardModel):
         [B, Z] is standard normal; None for the mean.
         """
         if not self.use_vail:
-            return self.body.into(inputs, self.estimate, extra).squeeze(1), None
+            column = self.body.into(inputs, self.estimate, extra)
+            return column.squeeze(1), None
         mean = self.body.into(inputs, self.z_mean, extra)
-        z = mean if noise is None else mean + noise * self.z_log_std.exp()
+        z = mean
+        if noise is not None:
+            z = mean + noise * self.z_log_std.exp()
         logits: Tensor = self.estimate(z).squeeze(1)
         return logits, mean
 
@@ -72,7 +77,8 @@ class Discriminator(RewardModel):
     def adapt_beta(self, information: Tensor) -> None:
         """Raise ``beta`` if the bottleneck lets more through than its limit, else lower it."""
         excess = information.detach() - TARGET_INFORMATION
-        self.beta.add_(BETA_STEP * excess).clamp_(min=0.0)
+        self.beta.add_(BETA_STEP * excess)
+        self.beta.clamp_(min=0.0)
 
     def gradient_penalty(self, expert: Seen, policy: Seen, mix: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the mean squared distance [] of gradient norms from 1 (Gulrajani et al. 2017, arXiv:1704.00028).
@@ -82,8 +88,10 @@ class Discriminator(RewardModel):
         """
         expert_inputs, expert_extra = expert
         policy_inputs, policy_extra = policy
-        pairs = zip(expert_inputs, policy_inputs, strict=True)
-        points = tuple(_between(theirs, ours, mix) for theirs, ours in pairs)
+        points: Inputs = ()
+        for theirs, ours in zip(expert_inputs, policy_inputs, strict=True):
+            point = _between(theirs, ours, mix)
+            points += (point,)
         extra = None
         if expert_extra is not None and policy_extra is not None:
             extra = _between(expert_extra, policy_extra, mix)
@@ -96,19 +104,24 @@ class Discriminator(RewardModel):
         if self.inputs.vectors:
             units.append(1.0)
         for place in range(len(self.inputs.images)):
-            units.append(getattr(self, f"image_unit_{place}"))
+            unit = getattr(self, f"image_unit_{place}")
+            units.append(unit)
         if extra is not None:
             units.append(1.0)
         squares = []
         for gradient, unit in zip(gradients, units, strict=True):
-            scaled = gradient * unit
-            squares.append(scaled.flatten(1).square().sum(1))  # [B]
-        norm = (torch.stack(squares).sum(0) + SMALLEST_SQUARE).sqrt()
+            scaled = (gradient * unit).flatten(1)
+            squares.append(scaled.square().sum(1))  # [B]
+        square = torch.stack(squares).sum(0)
+        norm = (square + SMALLEST_SQUARE).sqrt()
         return (norm - 1.0).square().mean()
 
 
 def _between(expert: Tensor, policy: Tensor, mix: Tensor) -> Tensor:
     """Points [B, ...] on the lines from the ``expert``'s to the ``policy``'s, to differentiate by."""
-    share = mix.reshape(-1, *(1,) * (policy.ndim - 1))
-    point = share * policy.to(torch.float32) + (1.0 - share) * expert.to(torch.float32)
+    further = [1] * (policy.ndim - 1)
+    share = mix.reshape(-1, *further)
+    policy = policy.to(torch.float32)
+    expert = expert.to(torch.float32)
+    point = share * policy + (1.0 - share) * expert
     return point.requires_grad_()

@@ -45,7 +45,9 @@ class GAILReward(NetworkReward):
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
         """Implement :meth:`rlcore.RewardProvider.evaluate`: -log(1 - D), from 0 to 16.1."""
         inputs, extra = self._seen(transitions)
-        rows = inputs if extra is None else (*inputs, extra)
+        rows = inputs
+        if extra is not None:
+            rows = (*inputs, extra)
         rewards = self.in_parts(self._rewards, *rows)
         return rewards.cpu().numpy().reshape(transitions.reward.shape)
 
@@ -56,8 +58,11 @@ class GAILReward(NetworkReward):
         statistics = []
         for rows in self.minibatches(transitions.reward.size):
             steps = self.generator.integers(len(self.expert), size=len(rows))
-            expert = self._seen(self.expert.take(steps))
-            policy_extra = None if extra is None else extra.index_select(0, rows)
+            recorded = self.expert.take(steps)
+            expert = self._seen(recorded)
+            policy_extra = None
+            if extra is not None:
+                policy_extra = extra.index_select(0, rows)
             policy = (picked(inputs, rows), policy_extra)
             statistics.append(self._learn(expert, policy))
         return mean_of(statistics)
@@ -80,7 +85,9 @@ class GAILReward(NetworkReward):
         penalty_noise = self._noise(count)
         expert_logit, expert_mean = model.logits(*expert, expert_noise)
         policy_logit, policy_mean = model.logits(*policy, policy_noise)
-        loss = softplus(-expert_logit).mean() + softplus(policy_logit).mean()  # -log D, -log(1 - D)
+        expert_loss = softplus(-expert_logit).mean()  # -log D
+        policy_loss = softplus(policy_logit).mean()  # -log(1 - D)
+        loss = expert_loss + policy_loss
         shares = self.generator.random((count, 1), np.float32)
         mix = torch.from_numpy(shares).to(self.device)
         penalty = PENALTY_WEIGHT * model.gradient_penalty(expert, policy, mix, penalty_noise)
@@ -118,7 +125,8 @@ class GAILReward(NetworkReward):
         if self.settings.use_actions:
             inputs = rows[:-1]
             extra = rows[-1]
-        logits, _ = self.model.logits(self.model.inputs(inputs), extra)
+        normalized = self.model.inputs(inputs)
+        logits, _ = self.model.logits(normalized, extra)
         return softplus(logits).clamp(max=LARGEST_REWARD)
 
     def _noise(self, count: int) -> Tensor | None:

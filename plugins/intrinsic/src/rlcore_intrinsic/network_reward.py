@@ -94,7 +94,8 @@ class NetworkReward:
 
     def raw_inputs(self, observations: Mapping[str, NDArray[Any]], lead: int) -> Inputs:
         """Return observations with ``lead`` leading axes as inputs that are not normalized, each [N, ...]."""
-        return tuple(x.to(self.device) for x in self.model.inputs.raw(observations, lead))
+        inputs = self.model.inputs.raw(observations, lead)
+        return tuple(x.to(self.device) for x in inputs)
 
     def encoded_actions(self, transitions: Transitions) -> Tensor:
         """Return actions [N, action columns]: continuous parts in [-1, 1] where bounded, then one-hot branches."""
@@ -102,7 +103,8 @@ class NetworkReward:
         count = transitions.reward.size
         columns: list[NDArray[Any]] = []
         if actions.continuous is not None:
-            columns.append(self.layout.to_raw(actions.continuous.reshape(count, -1)))
+            reals = actions.continuous.reshape(count, -1)
+            columns.append(self.layout.to_raw(reals))
         if actions.discrete is not None:
             choices = actions.discrete.reshape(count, -1)
             for branch, options in enumerate(self.layout.branches):
@@ -151,10 +153,13 @@ class NetworkReward:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Implement :meth:`rlcore.RewardProvider.load_state_dict`."""
         # The optimizer is compared before the model is loaded: an entry that does not fit changes neither.
-        self.optimizer.require_fit(saved_mapping(state, "optimizer"))
-        load_model_state(self.model, saved_mapping(state, "model"), self.behavior.name)
-        self.optimizer.load_state_dict(state["optimizer"])
-        restore_generator(self.generator, saved_mapping(state, "generator"))
+        optimizer = saved_mapping(state, "optimizer")
+        self.optimizer.require_fit(optimizer)
+        model = saved_mapping(state, "model")
+        load_model_state(self.model, model, self.behavior.name)
+        self.optimizer.load_state_dict(optimizer)
+        generator = saved_mapping(state, "generator")
+        restore_generator(self.generator, generator)
 
 
 def linear(inputs: int, outputs: int, gain: float = 1.0) -> nn.Linear:

@@ -27,7 +27,8 @@ class Features(nn.Module):
         width = self.body.features
         self.head = nn.Sequential()
         for _ in range(deeper):
-            self.head += nn.Sequential(linear(width, units), nn.ReLU())
+            self.head.append(linear(width, units))
+            self.head.append(nn.ReLU())
             width = units
         self.head.append(linear(width, units))
 
@@ -75,7 +76,8 @@ class RNDReward(ExplorationReward):
         self.measure(transitions, reached)
         losses = []
         for rows in self.minibatches(transitions.reward.size):
-            loss = self.model.errors(*picked(reached, rows)).mean()
+            minibatch = picked(reached, rows)
+            loss = self.model.errors(*minibatch).mean()
             self.gradient_step(loss)
             losses.append({"Losses/RND Loss": loss.detach()})
         return mean_of(losses)

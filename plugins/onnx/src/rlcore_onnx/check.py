@@ -20,6 +20,8 @@ from rlcore_torch import ActionLayout, PolicyModule
 ROWS = (1, 2, 7)
 STEPS = 4
 
+Mask = NDArray[np.bool_] | None
+Memory = NDArray[np.float32] | None
 Part = NDArray[Any] | None
 """One part of a result, such as the continuous actions; None for one that a policy or a file does not have."""
 
@@ -60,14 +62,16 @@ class Comparison:
         self.policy = policy
         self.module = module
         self.behavior = behavior
-        self.layout = ActionLayout(behavior)
+        layout = ActionLayout(behavior)
+        self.layout = layout
         self.tolerance = tolerance
         self.largest = 0.0
         self.magnitude = 1.0  # of the numbers that the last layer makes of one batch
         self.generator = np.random.default_rng(0)
-        bounds = np.maximum(np.abs(self.layout.low), np.abs(self.layout.high))
-        bounded = np.isfinite(self.layout.clip)
-        self.sizes = np.where(bounded, np.maximum(bounds, 1), 1)  # the units of a difference of continuous actions
+        bounds = np.maximum(np.abs(layout.low), np.abs(layout.high))
+        bounded = np.isfinite(layout.clip)
+        units = np.maximum(bounds, 1)
+        self.sizes = np.where(bounded, units, 1)  # the units of a difference of continuous actions
 
     @torch.no_grad()
     def run(self) -> float:
@@ -77,15 +81,16 @@ class Comparison:
         more than ``tolerance``, and for results that are not finite where no option is allowed.
         """
         inputs = self.session.metadata.inputs
+        masked = inputs.action_mask is not None
         size = self.session.memory_size
         for rows in ROWS:
             memory = np.zeros((rows, size), np.float32) if size else None
             for _ in range(STEPS):
                 observations = example_observations(self.behavior, self.module, rows, self.generator)
-                mask = None if inputs.action_mask is None else example_mask(self.layout, rows, self.generator)
+                mask = example_mask(self.layout, rows, self.generator) if masked else None
                 epsilon = self.generator.standard_normal((rows, inputs.epsilon_size), np.float32)
                 self._compare(observations, mask, memory, epsilon)
-        if inputs.action_mask is not None:
+        if masked:
             self._trial_run()
         if not self.largest <= self.tolerance:  # also for NaN
             raise PluginError(
@@ -94,19 +99,12 @@ class Comparison:
             )
         return self.largest
 
-    def _compare(
-        self,
-        observations: Arrays,
-        mask: NDArray[np.bool_] | None,
-        memory: NDArray[np.float32] | None,
-        epsilon: NDArray[np.float32],
-    ) -> None:
+    def _compare(self, observations: Arrays, mask: Mask, memory: Memory, epsilon: NDArray[np.float32]) -> None:
         """Compare the results for one batch; ``memory`` becomes that after the step."""
         results = self.session(observations, mask, memory, epsilon)
         tensors = {name: torch.from_numpy(array) for name, array in observations.items()}
-        # Copies: the policy writes the memory after the step into the array.
-        mask_tensor = None if mask is None else torch.from_numpy(mask.copy())
-        memory_tensor = None if memory is None else torch.from_numpy(memory.copy())
+        mask_tensor = _tensor(mask)
+        memory_tensor = _tensor(memory)
         logits = self._logits(tensors, mask_tensor, memory_tensor)
         sizes = self.sizes * self.magnitude
         remembered = () if memory is None else (memory,)
@@ -119,13 +117,17 @@ class Comparison:
             self._columns(results["actions"], greedy.continuous, logits)
         if self.session.metadata.inputs.epsilon is None:
             return
+        # The continuous parts' numbers come first, then one for each option.
         gaussian_size = epsilon.shape[1] - self.layout.logits
         gaussian, normal = torch.from_numpy(epsilon).tensor_split([gaussian_size], dim=1)
         noise = gumbel(normal.double())
         drawn = self.module(tensors, mask_tensor, memory_tensor, (gaussian, noise.float()))
         self._numbers(results.get("continuous"), _numpy(drawn.continuous), sizes)
+        # A draw of options is the largest of their logits plus Gumbel noise.
         noisy_logits = None if logits is None else logits + noise.numpy()
-        self._discrete(results.get("discrete"), _numpy(drawn.discrete), noisy_logits, rounding(normal))
+        options = _numpy(drawn.discrete)
+        error = rounding(normal)
+        self._discrete(results.get("discrete"), options, noisy_logits, error)
 
     def _logits(self, tensors: dict[str, Tensor], mask: Tensor | None, memory: Tensor | None) -> Part:
         """The masked logits of a batch, if the module shows them; and note how large the last layer's numbers are."""
@@ -135,59 +137,69 @@ class Comparison:
         self.magnitude = 1.0
         for numbers in (columns, unmasked):
             if numbers is not None:
-                self.magnitude = max(self.magnitude, float(numbers.abs().max()))
+                largest = float(numbers.abs().max())
+                self.magnitude = max(self.magnitude, largest)
         _, logits, _ = self.module.distribution_parameters(tensors, mask, memory)
         return _numpy(logits)
 
     def _columns(self, columns: NDArray[Any], continuous: Part, logits: Part) -> None:
         """Compare the parts of actions side by side: continuous ones, then the probabilities of options."""
         units, probabilities = np.split(columns, [self.layout.continuous], axis=1)
-        self._numbers(self.session.in_units(units), continuous, self.sizes * self.magnitude)
+        actions = self.session.in_units(units)
+        self._numbers(actions, continuous, self.sizes * self.magnitude)
         if logits is not None:
             branches = torch.from_numpy(logits).split(self.layout.branches, dim=1)  # type: ignore[no-untyped-call]
             softmax = torch.cat([branch.softmax(1) for branch in branches], dim=1)
             self._numbers(probabilities, softmax.numpy(), self.magnitude)
 
-    def _numbers(self, found: Part, expected: Part, sizes: NDArray[Any] | float) -> None:
-        if found is None or expected is None:
+    def _numbers(self, computed: Part, expected: Part, sizes: NDArray[Any] | float) -> None:
+        if computed is None or expected is None:
             return
-        if found.shape != expected.shape:
-            raise PluginError(
-                f"the file makes {list(found.shape)} numbers where the policy makes {list(expected.shape)}"
-            )
+        if computed.shape != expected.shape:
+            shape = list(computed.shape)
+            expected_shape = list(expected.shape)
+            raise PluginError(f"the file makes {shape} numbers where the policy makes {expected_shape}")
         values = np.maximum(np.abs(expected), 1.0)
         unit = np.maximum(values, sizes)
-        difference = np.abs(found - expected) / unit
+        difference = np.abs(computed - expected) / unit
         self.largest = float(np.max(difference, initial=self.largest))  # NaN if there is one
 
-    def _discrete(self, found: Part, expected: Part, logits: Part, error: Any) -> None:
+    def _discrete(self, computed: Part, expected: Part, logits: Part, error: Any) -> None:
         """Options must be equal, except where the logits [R, logits] of both differ by less than rounding can."""
-        if found is None or expected is None:
+        if computed is None or expected is None:
             return
-        for row, branch in np.argwhere(found != expected):
-            option = found[row, branch]
+        for row, branch in np.argwhere(computed != expected):
+            option = computed[row, branch]
             other = expected[row, branch]
-            if logits is not None:
-                columns = self.layout.offsets[branch] + np.array([option, other])
-                errors = np.broadcast_to(error, logits.shape)[row, columns]
-                room = self.tolerance * self.magnitude + 2 * np.max(errors)
-                first, second = logits[row, columns]
-                if abs(first - second) <= room:
-                    continue
-            raise PluginError(f"onnxruntime chose option {option} of branch {branch}, and the policy option {other}")
+            options = np.array([option, other])
+            if logits is None or not self._nearly_equal(logits, error, row, branch, options):
+                raise PluginError(
+                    f"onnxruntime chose option {option} of branch {branch}, and the policy option {other}"
+                )
+
+    def _nearly_equal(self, logits: NDArray[Any], error: Any, row: int, branch: int, options: NDArray[Any]) -> bool:
+        """Whether rounding can decide which of two ``options`` has the larger logit."""
+        columns = self.layout.offsets[branch] + options
+        errors = np.broadcast_to(error, logits.shape)[row, columns]
+        # Networks round in both programs, and so does the noise of both options.
+        room = self.tolerance * self.magnitude + 2 * np.max(errors)
+        first, second = logits[row, columns]
+        return bool(abs(first - second) <= room)
 
     def _trial_run(self) -> None:
         """Unity tries a model with zeros only, so that every option is forbidden."""
         zeros = {o.name: np.zeros((1, *o.shape), o.dtype) for o in self.behavior.observations}
         forbidden = np.zeros((1, self.layout.logits), np.bool_)
         results = self.session(zeros, forbidden)
-        if not all(np.isfinite(array).all() for array in results.values()):
-            raise PluginError("results are not finite where every option is forbidden")
+        for array in results.values():
+            if not np.isfinite(array).all():
+                raise PluginError("results are not finite where every option is forbidden")
 
 
 def rounding(normal: Tensor) -> NDArray[np.float64]:
     """How far rounding of float32 can move the Gumbel numbers of standard normal numbers."""
-    u = 0.5 * (1.0 + torch.erf(normal.double() * 0.5**0.5))
+    scaled = normal.double() * 0.5**0.5
+    u = 0.5 * (1.0 + torch.erf(scaled))
     clipped = u.clamp(SMALLEST, 1.0 - SMALLEST).numpy()
     slope: NDArray[np.float64] = 1.0 / (clipped * -np.log(clipped))  # of -log(-log(u))
     return slope * 2.0**-22  # some roundings of u, each of 2**-24 at most
@@ -195,3 +207,8 @@ def rounding(normal: Tensor) -> NDArray[np.float64]:
 
 def _numpy(tensor: Tensor | None) -> Part:
     return None if tensor is None else np.asarray(tensor.numpy())
+
+
+def _tensor(array: Part) -> Tensor | None:
+    """Return a copy: the policy overwrites the memory that it gets."""
+    return None if array is None else torch.from_numpy(array.copy())

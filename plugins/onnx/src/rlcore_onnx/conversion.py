@@ -119,17 +119,22 @@ class PolicyProgram(nn.Module):
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         named = zip(self.profile.input_types(), tensors, strict=True)
-        return tuple(self.outputs(dict(named)).values())
+        outputs = self.outputs(dict(named))
+        return tuple(outputs.values())
 
     def outputs(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the outputs by name, and the masked logits if the module shows them, for inputs by name."""
         profile = self.profile
         inputs = profile.inputs
         names = profile.outputs
-        mask = None if inputs.action_mask is None else tensors[inputs.action_mask]
-        if mask is not None and mask.dtype != torch.bool:
-            mask = mask > 0.5
-        memory = None if inputs.memory is None else tensors[inputs.memory].flatten(1)
+        mask = None
+        if inputs.action_mask is not None:
+            mask = tensors[inputs.action_mask]
+            if mask.dtype != torch.bool:  # a profile whose masks are zeros and ones
+                mask = mask > 0.5
+        memory = None
+        if inputs.memory is not None:
+            memory = tensors[inputs.memory].flatten(1)
         arguments = (self._observations(tensors), mask, memory)
         greedy = self.module(*arguments)
         logits = None
@@ -142,7 +147,8 @@ class PolicyProgram(nn.Module):
         if inputs.epsilon is not None:
             epsilon = tensors[inputs.epsilon]
             noise_size = inputs.epsilon_size - profile.layout.logits
-            noise = (epsilon[:, :noise_size], gumbel(epsilon[:, noise_size:]))
+            gaussian = epsilon[:, :noise_size]
+            noise = (gaussian, gumbel(epsilon[:, noise_size:]))
             drawn = self.module(*arguments, noise)
             outputs[names.continuous] = self._in_units(drawn.continuous)
             outputs[names.discrete] = drawn.discrete
@@ -154,7 +160,11 @@ class PolicyProgram(nn.Module):
         for output, name in profile.echoes.items():
             outputs[output] = tensors[name]
         outputs[LOGITS] = logits
-        return {name: tensor for name, tensor in outputs.items() if name is not None and tensor is not None}
+        present = {}
+        for meaning, tensor in outputs.items():
+            if meaning is not None and tensor is not None:
+                present[meaning] = tensor
+        return present
 
     def _observations(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The observations in the layout and units of the environment, and in its types unless the module converts."""
@@ -169,7 +179,9 @@ class PolicyProgram(nn.Module):
                 x = x * (1.0 / o.scale)
             dtype = getattr(torch, o.dtype)
             if x.dtype != dtype and not isinstance(self.module, PolicyModule):
-                x = x.to(dtype) if dtype.is_floating_point else x.round().to(dtype)
+                if not dtype.is_floating_point:
+                    x = x.round()  # scaled and back, a pixel of 7 may be 6.9999995
+                x = x.to(dtype)
             observations[o.name] = x
         return observations
 
@@ -178,7 +190,8 @@ class PolicyProgram(nn.Module):
         if actions is None or self.profile.units == "environment":
             return actions
         sizes = torch.where(self.half_range > 0, self.half_range, 1.0)
-        return ((actions - self.middle) / sizes).clamp(-1.0, 1.0)
+        normalized = (actions - self.middle) / sizes
+        return normalized.clamp(-1.0, 1.0)
 
     def _side_by_side(self, continuous: Tensor | None, logits: Tensor | None) -> Tensor:
         """The continuous actions, and the probabilities of the options of each branch."""
@@ -205,6 +218,7 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
         examples[name] = torch.ones(ROWS, *shape, dtype=getattr(torch, dtype))
     outputs = program.outputs(examples)
     file: Any = io.BytesIO()
+    dynamic_axes = {name: {0: BATCH} for name in (*examples, *outputs)}
     try:
         with _quiet():
             torch.onnx.export(
@@ -215,7 +229,7 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
                 opset_version=profile.opset,
                 input_names=list(examples),
                 output_names=list(outputs),
-                dynamic_axes={name: {0: BATCH} for name in (*examples, *outputs)},
+                dynamic_axes=dynamic_axes,
             )
     except Exception as error:
         cause: BaseException = error
@@ -225,11 +239,13 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
     model = onnx.load_model_from_string(file.getvalue())
     for value, tensor in zip(model.graph.output, outputs.values(), strict=True):
         axes = [BATCH, *tensor.shape[1:]]
-        described = helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, axes)
+        element = value.type.tensor_type.elem_type
+        described = helper.make_tensor_value_info(value.name, element, axes)
         value.CopyFrom(described)
-    random = {node.op_type for node in model.graph.node} & RANDOM
+    operators = {node.op_type for node in model.graph.node}
+    random = sorted(operators & RANDOM)
     if random:
-        raise UnsupportedExport(f"it draws random numbers by itself ({', '.join(sorted(random))})")
+        raise UnsupportedExport(f"it draws random numbers by itself ({', '.join(random)})")
     return model
 
 

@@ -11,10 +11,13 @@ from torch import nn
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActionLayout, PolicyModule
 
+Array = NDArray[Any]
+Generator = np.random.Generator
+
 
 def example_observations(
-    behavior: BehaviorSpec, module: nn.Module, rows: int, generator: np.random.Generator
-) -> dict[str, NDArray[Any]]:
+    behavior: BehaviorSpec, module: nn.Module, rows: int, generator: Generator
+) -> dict[str, Array]:
     """Observations [rows, *shape] by name, in the types of the behavior.
 
     Numbers are drawn around the running means of a policy that normalizes, as training saw them: of other observations
@@ -22,14 +25,14 @@ def example_observations(
     """
     statistics = _running_statistics(module)
     usual = (np.array(0.0), np.array(0.5))
-    made = {}
+    observations = {}
     for o in behavior.observations:
         mean, std = statistics.get(o.name, usual)
-        made[o.name] = _observation(o, mean, std, rows, generator)
-    return made
+        observations[o.name] = _observation(o, mean, std, rows, generator)
+    return observations
 
 
-def _running_statistics(module: nn.Module) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
+def _running_statistics(module: nn.Module) -> dict[str, tuple[Array, Array]]:
     """Mean and standard deviation of each vector observation that a policy normalizes."""
     if not isinstance(module, PolicyModule):
         return {}
@@ -48,20 +51,20 @@ def _running_statistics(module: nn.Module) -> dict[str, tuple[NDArray[Any], NDAr
     return statistics
 
 
-def _observation(
-    o: ObservationSpec, mean: NDArray[Any], std: NDArray[Any], rows: int, generator: np.random.Generator
-) -> NDArray[Any]:
+def _observation(o: ObservationSpec, mean: Array, std: Array, rows: int, generator: Generator) -> Array:
+    shape = (rows, o.size)
     if o.kind == "one_hot":
-        chosen = generator.integers(o.size, size=rows)
-        values: NDArray[Any] = np.eye(o.size)[chosen]
+        options = generator.integers(o.size, size=rows)
+        indicators = np.eye(o.size)
+        values: Array = indicators[options]
     elif o.kind == "image" and o.dtype.kind == "u":
         highest = int(o.full_scale.max())
-        values = generator.integers(0, highest + 1, (rows, o.size))
+        values = generator.integers(0, highest + 1, shape)
     elif o.kind == "image" and o.dtype.kind == "i":
         highest = min(np.iinfo(o.dtype).max, 255)
-        values = generator.integers(0, highest + 1, (rows, o.size))
+        values = generator.integers(0, highest + 1, shape)
     else:
-        values = mean + 2.0 * std * generator.standard_normal((rows, o.size))
+        values = mean + 2.0 * std * generator.standard_normal(shape)
     if o.dtype.kind == "b":
         values = values > 0
     elif o.dtype.kind in "iu":
@@ -71,16 +74,18 @@ def _observation(
     if o.kind == "entities":  # of which some are absent
         draws = generator.random((rows, o.shape[0], 1))
         share = generator.choice([0.0, 0.5, 1.0], (rows, 1, 1))
-        values = values * (draws < share)
+        present = draws < share
+        values = values * present
     return values.astype(o.dtype)
 
 
-def example_mask(layout: ActionLayout, rows: int, generator: np.random.Generator) -> NDArray[np.bool_]:
+def example_mask(layout: ActionLayout, rows: int, generator: Generator) -> NDArray[np.bool_]:
     """A mask [rows, options]: rows with random options, of each branch at least one, and rows with a single one."""
     draws = generator.random((rows, layout.logits))
     share = generator.choice([0.0, 0.5, 1.0], size=(rows, 1))
     mask = draws < share
+    every_row = np.arange(rows)
     for first, options in zip(layout.offsets, layout.branches, strict=True):
         allowed = first + generator.integers(options, size=rows)
-        mask[np.arange(rows), allowed] = True
+        mask[every_row, allowed] = True
     return mask

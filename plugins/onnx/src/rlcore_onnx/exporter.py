@@ -32,12 +32,14 @@ class OnnxExporter:
         check_structure(model)
         content = signed(model.SerializeToString())
         extra = {}
-        shown = content
-        if any(LOGITS in node.output for node in model.graph.node):
-            shown = with_output(content, LOGITS, behavior.mask_size)
+        compared = content
+        has_logits = any(LOGITS in node.output for node in model.graph.node)
+        if has_logits:
+            compared = with_output(content, LOGITS, behavior.mask_size)
             extra = {"logits": LOGITS}
-        session = Session(open_model(shown), metadata, extra)
-        difference = Comparison(session, policy, module, behavior, settings.tolerance).run()
+        session = Session(open_model(compared), metadata, extra)
+        comparison = Comparison(session, policy, module, behavior, settings.tolerance)
+        difference = comparison.run()
         path.write_bytes(content)
         opset = model.opset_import[0].version
         return (

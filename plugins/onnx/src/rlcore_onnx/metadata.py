@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationKind, ObservationSpec
 
@@ -93,16 +94,12 @@ class BehaviorInfo:
     @classmethod
     def of(cls, behavior: BehaviorSpec, observations: tuple[ObservationInput, ...], memory_size: int) -> Self:
         """Describe ``behavior``, whose observations feed the inputs ``observations``."""
-        low, high = (
-            tuple(float(bound) if np.isfinite(bound) else None for bound in bounds)
-            for bounds in (behavior.low, behavior.high)
-        )
         return cls(
             name=behavior.name,
             observations=observations,
             continuous=behavior.continuous,
-            low=low,
-            high=high,
+            low=_finite(behavior.low),
+            high=_finite(behavior.high),
             discrete=tuple(behavior.discrete),
             memory_size=memory_size,
             start=behavior.start,
@@ -110,12 +107,31 @@ class BehaviorInfo:
 
     def spec(self) -> BehaviorSpec:
         """Return the behavior."""
-        observations = tuple(ObservationSpec(o.name, o.shape, o.dtype, o.kind) for o in self.observations)
-        low, high = (
-            np.array([infinite if bound is None else bound for bound in bounds], np.float32)
-            for bounds, infinite in ((self.low, -np.inf), (self.high, np.inf))
+        observations = []
+        for o in self.observations:
+            spec = ObservationSpec(o.name, o.shape, o.dtype, o.kind)
+            observations.append(spec)
+        return BehaviorSpec(
+            name=self.name,
+            observations=tuple(observations),
+            continuous=self.continuous,
+            discrete=self.discrete,
+            low=_bounds(self.low, -np.inf),
+            high=_bounds(self.high, np.inf),
+            start=self.start,
         )
-        return BehaviorSpec(self.name, observations, self.continuous, self.discrete, low, high, start=self.start)
+
+
+def _finite(bounds: NDArray[np.float32]) -> tuple[float | None, ...]:
+    """Return bounds with None for an infinite one: JSON has no number for it."""
+    finite = np.isfinite(bounds)
+    return tuple(float(bound) if known else None for bound, known in zip(bounds, finite, strict=True))
+
+
+def _bounds(bounds: tuple[float | None, ...], infinite: float) -> NDArray[np.float32]:
+    """Return the bounds that :func:`_finite` gave."""
+    numbers = [infinite if bound is None else bound for bound in bounds]
+    return np.array(numbers, np.float32)
 
 
 @attrs.frozen(kw_only=True)
@@ -213,7 +229,8 @@ class Metadata:
 
     def to_json(self) -> str:
         """Return the JSON text, with sorted keys."""
-        return json.dumps(attrs.asdict(self), sort_keys=True, allow_nan=False)
+        document = attrs.asdict(self)
+        return json.dumps(document, sort_keys=True, allow_nan=False)
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
@@ -228,12 +245,14 @@ class Metadata:
 
 def signed(model: bytes) -> bytes:
     """Return a serialized model with its checksum in the metadata."""
-    return model.replace(_entry(UNSIGNED), _entry(hashlib.sha256(model).hexdigest()), 1)
+    digest = hashlib.sha256(model).hexdigest()
+    return model.replace(_entry(UNSIGNED), _entry(digest), 1)
 
 
 def checksum(model: bytes, digest: str) -> str:
     """Return the checksum of a serialized model that has the checksum ``digest`` in its metadata."""
-    return hashlib.sha256(model.replace(_entry(digest), _entry(UNSIGNED), 1)).hexdigest()
+    unsigned = model.replace(_entry(digest), _entry(UNSIGNED), 1)
+    return hashlib.sha256(unsigned).hexdigest()
 
 
 def _entry(digest: str) -> bytes:

@@ -15,6 +15,9 @@ from rlcore_torch import ActionLayout
 
 __all__ = ["PROFILES", "Generic", "Godot", "Profile", "Unity"]
 
+Shape = tuple[int, ...]
+Constants = dict[str, NDArray[np.float32]]
+
 SIGNED = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}  # in place of types that torch.onnx does not write
 VERSION_NUMBER = 3  # of ML-Agents' models, MLAgents2_0
 
@@ -62,7 +65,9 @@ class Profile:
         if not memory_size:
             absent_inputs["memory"] = None
             absent_outputs["memory"] = None
-        epsilon_size = noise_size + self.layout.logits if self.input_names.epsilon else 0
+        epsilon_size = 0
+        if self.input_names.epsilon:
+            epsilon_size = noise_size + self.layout.logits
         self.inputs = attrs.evolve(self.input_names, epsilon_size=epsilon_size, **absent_inputs)
         self.outputs = attrs.evolve(self.output_names, **absent_outputs)
         self.behavior = BehaviorInfo.of(behavior, self._observations(behavior), memory_size)
@@ -86,27 +91,34 @@ class Profile:
         """The inputs that observations feed."""
         raise NotImplementedError
 
-    def constants(self) -> dict[str, NDArray[np.float32]]:
+    def constants(self) -> Constants:
         """Return outputs that are constants, each [n], which readers find as either."""
         return {}
 
     @property
     def action_order(self) -> tuple[ActionPart, ...]:
         """The parts of an action: the continuous ones, then the branches."""
-        parts = [ActionPart(part="continuous", index=k, size=1) for k in range(self.layout.continuous)]
-        parts += [ActionPart(part="discrete", index=k, size=n) for k, n in enumerate(self.layout.branches)]
+        parts = []
+        for index in range(self.layout.continuous):
+            part = ActionPart(part="continuous", index=index, size=1)
+            parts.append(part)
+        for index, options in enumerate(self.layout.branches):
+            part = ActionPart(part="discrete", index=index, size=options)
+            parts.append(part)
         return tuple(parts)
 
-    def input_types(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Return the type and the shape of one row of each input, by name."""
+    def input_types(self) -> dict[str, tuple[str, Shape]]:
+        """Return the type and the shape of one row of each input, by name, in the order of the inputs in the file."""
         inputs = self.inputs
-        types: dict[str | None, tuple[str, tuple[int, ...]]] = {
-            **{o.input: (o.input_dtype, o.input_shape) for o in self.behavior.observations},
-            inputs.action_mask: (self.mask_dtype, (self.layout.logits,)),
-            inputs.memory: ("float32", (*[1] * self.memory_axes, self.behavior.memory_size)),
-            inputs.epsilon: ("float32", (inputs.epsilon_size,)),
-            **{name: ("float32", shape) for name, shape in inputs.unused.items()},
-        }
+        memory_axes = [1] * self.memory_axes
+        types: dict[str | None, tuple[str, Shape]] = {}
+        for o in self.behavior.observations:
+            types[o.input] = (o.input_dtype, o.input_shape)
+        types[inputs.action_mask] = (self.mask_dtype, (self.layout.logits,))
+        types[inputs.memory] = ("float32", (*memory_axes, self.behavior.memory_size))
+        types[inputs.epsilon] = ("float32", (inputs.epsilon_size,))
+        for name, shape in inputs.unused.items():
+            types[name] = ("float32", shape)
         return {name: kind for name, kind in types.items() if name is not None}
 
 
@@ -127,8 +139,12 @@ class Generic(Profile):
     )
 
     def _observations(self, behavior: BehaviorSpec) -> tuple[ObservationInput, ...]:
-        others = [*attrs.asdict(self.inputs).values(), *attrs.asdict(self.outputs).values()]
-        names = free_names(behavior, {name for name in others if isinstance(name, str)})
+        reserved = set()
+        for names_of in (self.inputs, self.outputs):
+            for value in attrs.asdict(names_of).values():
+                if isinstance(value, str):
+                    reserved.add(value)
+        names = free_names(behavior, reserved)
         observations = []
         for o in behavior.observations:
             dtype = SIGNED.get(o.dtype.name, o.dtype.name)
@@ -158,14 +174,19 @@ class Unity(Profile):
             if o.kind == "image":
                 height, width, channels = o.shape
                 scale = 1.0 / float(o.full_scale.max())  # Unity has pixels from 0 to 1
-                observations.append(fed_by(o, name, (channels, height, width), channels_first=True, scale=scale))
+                shape: Shape = (channels, height, width)
+                fed = fed_by(o, name, shape, channels_first=True, scale=scale)
             else:
-                observations.append(fed_by(o, name, o.shape or (1,)))
+                shape = o.shape or (1,)
+                fed = fed_by(o, name, shape)
+            observations.append(fed)
         return tuple(observations)
 
-    def constants(self) -> dict[str, NDArray[np.float32]]:
+    def constants(self) -> Constants:
         layout = self.layout
-        numbers: dict[str, Any] = {"version_number": [VERSION_NUMBER], "memory_size": [self.behavior.memory_size]}
+        numbers: dict[str, Any] = {}
+        numbers["version_number"] = [VERSION_NUMBER]
+        numbers["memory_size"] = [self.behavior.memory_size]
         if layout.continuous:
             numbers["continuous_action_output_shape"] = [layout.continuous]
         if layout.branches:
@@ -203,13 +224,15 @@ class Godot(Profile):
         return tuple(fed_by(o, names[o.name], (o.size,)) for o in behavior.observations)
 
 
-PROFILES: Mapping[str, type[Profile]] = {profile.name: profile for profile in (Generic, Unity, Godot)}
+PROFILES: Mapping[str, type[Profile]] = {
+    "generic": Generic,
+    "unity": Unity,
+    "godot": Godot,
+}
 """The profiles by the name that ``export.onnx.profile`` has."""
 
 
-def fed_by(
-    o: ObservationSpec, name: str, shape: tuple[int, ...], dtype: str = "float32", **layout: Any
-) -> ObservationInput:
+def fed_by(o: ObservationSpec, name: str, shape: Shape, dtype: str = "float32", **layout: Any) -> ObservationInput:
     """The input ``name`` [batch, *shape] that an observation feeds."""
     return ObservationInput(
         name=o.name,
@@ -232,7 +255,8 @@ def free_names(behavior: BehaviorSpec, reserved: set[str]) -> dict[str, str]:
     observations = {o.name for o in behavior.observations}
     for o in behavior.observations:
         # Another observation keeps its own name, also if it comes later.
-        used = reserved | set(names.values()) | (observations - {o.name})
+        others = observations - {o.name}
+        used = reserved | others | set(names.values())
         name = o.name
         while not name or name.isdecimal() or name in used:
             name = f"observation_{name}"

@@ -18,6 +18,8 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import onnxruntime
 
+Shape = tuple[int, ...]
+Reals = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]
 """Arrays by name or by meaning; each has one row for each agent."""
 
@@ -54,7 +56,8 @@ class Session:
         self.memory_size = metadata.behavior.memory_size
         self.epsilon_size = metadata.inputs.epsilon_size
         self._types = {tensor.name: _type(tensor) for tensor in model.get_inputs()}
-        names = attrs.asdict(metadata.outputs) | dict(extra or {})
+        names = attrs.asdict(metadata.outputs)
+        names |= dict(extra or {})
         self._outputs = {meaning: name for meaning, name in names.items() if name is not None}
         self._require_described(model)
 
@@ -66,30 +69,39 @@ class Session:
             inputs.action_mask: behavior.mask_size,
             inputs.memory: self.memory_size,
             inputs.epsilon: self.epsilon_size,
-            **{name: math.prod(shape) for name, shape in inputs.unused.items()},
         }
         sizes.pop(None, None)
-        for fed, spec in zip(self.metadata.behavior.observations, behavior.observations, strict=True):
-            sizes[fed.input] = spec.size
-        graph_sizes = {name: math.prod(shape) for name, (_, shape) in self._types.items()}
-        wrong = {name for name, _ in sizes.items() ^ graph_sizes.items()}
+        for name, shape in inputs.unused.items():
+            sizes[name] = math.prod(shape)
+        for observation in self.metadata.behavior.observations:
+            sizes[observation.input] = math.prod(observation.shape)
+        graph_sizes = {}
+        for name, (_, shape) in self._types.items():
+            graph_sizes[name] = math.prod(shape)
+        wrong = {str(name) for name, _ in sizes.items() ^ graph_sizes.items()}
         graph_outputs = {tensor.name for tensor in model.get_outputs()}
         wrong |= set(self._outputs.values()) - graph_outputs
         if "actions" not in self._outputs:
-            parts = {"continuous": behavior.continuous, "discrete": behavior.mask_size, "memory": self.memory_size}
+            parts = {
+                "continuous": behavior.continuous,
+                "discrete": behavior.mask_size,
+                "memory": self.memory_size,
+            }
             for part, size in parts.items():
                 described = part in self._outputs
-                if described != (size != 0):
+                needed = size != 0
+                if described != needed:
                     wrong.add(part)
         if wrong:
-            raise ValueError(f"the graph does not have it, or in another size: {', '.join(sorted(map(str, wrong)))}")
+            names = ", ".join(sorted(wrong))
+            raise ValueError(f"the graph does not have it, or in another size: {names}")
 
     def __call__(
         self,
         observations: Mapping[str, NDArray[Any]],
         mask: NDArray[np.bool_] | None = None,
-        memory: NDArray[np.float32] | None = None,
-        epsilon: NDArray[np.float32] | None = None,
+        memory: Reals | None = None,
+        epsilon: Reals | None = None,
         wanted: Collection[str] | None = None,
     ) -> Arrays:
         """Return the outputs by meaning, for R rows of the environment's observations.
@@ -110,8 +122,9 @@ class Session:
             inputs.action_mask: mask,
             inputs.memory: memory,
             inputs.epsilon: epsilon,
-            **{name: np.zeros((rows, *shape), np.float32) for name, shape in inputs.unused.items()},
         }
+        for name, shape in inputs.unused.items():
+            arrays[name] = np.zeros((rows, *shape), np.float32)
         for observation in self.metadata.behavior.observations:
             values = observations[observation.name]
             if observation.scale != 1.0:
@@ -127,7 +140,8 @@ class Session:
         names = self._outputs
         if wanted is not None:
             names = {meaning: name for meaning, name in names.items() if meaning in wanted}
-        outputs = self._model.run(list(names.values()), feeds)
+        output_names = list(names.values())
+        outputs = self._model.run(output_names, feeds)
         results: Arrays = dict(zip(names, outputs, strict=True))
         if "memory" in results:
             results["memory"] = results["memory"].reshape(rows, self.memory_size)
@@ -136,7 +150,7 @@ class Session:
                 results[meaning] = self.in_units(results[meaning])
         return results
 
-    def in_units(self, continuous: NDArray[np.float32]) -> NDArray[np.float32]:
+    def in_units(self, continuous: Reals) -> Reals:
         """Return continuous actions [R, continuous] of the file in the environment's units."""
         if self.metadata.continuous_units == "environment":
             return continuous
@@ -144,16 +158,21 @@ class Session:
         high = self.behavior.high
         middle = (low + high) / 2
         half_range = (high - low) / 2
-        stretched: NDArray[np.float32] = np.clip(middle + continuous * half_range, low, high)
-        return stretched
+        stretched = middle + continuous * half_range
+        # Rounding may bring an action past its bound.
+        within: Reals = np.clip(stretched, low, high)
+        return within
 
 
-def _type(tensor: onnxruntime.NodeArg) -> tuple[np.dtype[Any], tuple[int, ...]]:
+# ONNX has names of C for these two, and NumPy's for all others.
+_NUMPY_NAMES = {"float": "float32", "double": "float64"}
+
+
+def _type(tensor: onnxruntime.NodeArg) -> tuple[np.dtype[Any], Shape]:
     """Type of an input, and shape of one row. Raises ValueError for one that is not a batch of numbers."""
     shape = tuple(tensor.shape[1:])
-    if not tensor.shape or not all(isinstance(size, int) for size in shape):
+    fixed = all(isinstance(size, int) for size in shape)
+    if not tensor.shape or not fixed:
         raise ValueError(f"input {tensor.name!r} has shape {tensor.shape}")
     name = tensor.type.removeprefix("tensor(").removesuffix(")")
-    # ONNX has names of C for these two, and NumPy's for all others.
-    numpy_name = {"float": "float32", "double": "float64"}.get(name, name)
-    return np.dtype(numpy_name), shape
+    return np.dtype(_NUMPY_NAMES.get(name, name)), shape

@@ -127,10 +127,12 @@ class OnnxPolicy:
         epsilon = None
         prefix = "deterministic_"
         if not deterministic:
-            epsilon = self._generator.standard_normal((rows, self._session.epsilon_size), np.float32)
+            size = self._session.epsilon_size
+            epsilon = self._generator.standard_normal((rows, size), np.float32)
             prefix = ""
         parts = (f"{prefix}continuous", f"{prefix}discrete")
-        results = self._session(arrays, mask, remembered, epsilon, (*parts, "actions", "memory"))
+        wanted = (*parts, "actions", "memory")
+        results = self._session(arrays, mask, remembered, epsilon, wanted)
         if self.memory_size:
             remembered[:] = results["memory"]
         if "actions" in results:
@@ -179,7 +181,8 @@ class OnnxPolicy:
             )
         continuous, probabilities = np.split(columns, [behavior.continuous], axis=1)
         # An allowed option beats a forbidden one even if its probability is rounded to 0.
-        logits = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
+        smallest = np.finfo(np.float32).tiny
+        logits = np.log(np.maximum(probabilities, smallest))
         scores = np.where(mask, logits, -np.inf)
         if not deterministic:
             scores = scores + self._generator.gumbel(size=scores.shape)
@@ -188,4 +191,6 @@ class OnnxPolicy:
             ends = np.cumsum(behavior.discrete)[:-1]
             branches = np.split(scores, ends, axis=1)
             discrete = np.stack([branch.argmax(1) for branch in branches], axis=1)
-        return Actions(self._session.in_units(continuous) if behavior.continuous else None, discrete)
+        if not behavior.continuous:
+            return Actions(None, discrete)
+        return Actions(self._session.in_units(continuous), discrete)
