@@ -52,14 +52,16 @@ class Masks:
         self._masked[:] = False
 
     def _everything(self, rows: int) -> Flags:
-        return np.ones((rows, sum(self._acting.discrete)), np.bool_)
+        options = sum(self._acting.discrete)
+        return np.ones((rows, options), np.bool_)
 
     def _allow(self, rows: Any, masks: Flags | None) -> None:
         """Store the masks of ``rows``; None allows everything."""
         if self.allowed is None:
             if masks is None:
                 return
-            self.allowed = self._everything(len(self._masked))
+            num_envs = len(self._masked)
+            self.allowed = self._everything(num_envs)
         self.allowed[rows] = True if masks is None else masks
 
     def _check(self, missing: bool, late: bool) -> None:
@@ -112,7 +114,9 @@ class MaskedEnvironments(Masks):
 
     def final(self, rows: int) -> Flags | None:
         """Return the masks [K, options] of the first K = ``rows`` rows that were read; None without masks."""
-        return None if self.allowed is None else self._final[:rows]
+        if self.allowed is None:
+            return None
+        return self._final[:rows]
 
     def _value(self, index: int, observation: Any, info: Mapping[str, Any]) -> Any:
         """Return what an environment says it allows; None if it says nothing."""
@@ -153,7 +157,9 @@ class MaskedBatches(Masks):
         missing = rows & self._masked & ~has_one
         self._check(bool(missing.any()), bool(late.any()))
         self._masked |= rows & has_one
-        self._allow(rows, None if masks is None else masks[rows])
+        if masks is not None:
+            masks = masks[rows]
+        self._allow(rows, masks)
 
     def read_final(self, observations: Any, info: Any, rows: Rows) -> Flags | None:
         """Return the masks [K, options] at the last observations of the episodes that ended in ``rows`` [K].
@@ -166,7 +172,8 @@ class MaskedBatches(Masks):
         masks, _ = self._found(observations, info, method=False)
         if masks is None:
             return self._everything(len(rows))
-        return allowed_at_end(masks[rows], self._acting.discrete)
+        final = masks[rows]
+        return allowed_at_end(final, self._acting.discrete)
 
     def _found(self, observations: Any, info: Any, method: bool = True) -> tuple[Flags | None, Flags]:
         """Return the masks [N, options], if there are any, and which environments gave one, [N]."""
@@ -193,6 +200,9 @@ def _method_of(vector: Any) -> Callable[[], Any] | None:
     method: Callable[[], Any] | None = getattr(vector, METHOD, None)
     if callable(method):
         return method
-    if isinstance(vector, SyncVectorEnv) and all(env.has_wrapper_attr(METHOD) for env in vector.envs):
-        return lambda: [env.get_wrapper_attr(METHOD)() for env in vector.envs]
-    return None
+    if not isinstance(vector, SyncVectorEnv):
+        return None
+    envs = vector.envs
+    if not all(env.has_wrapper_attr(METHOD) for env in envs):
+        return None
+    return lambda: [env.get_wrapper_attr(METHOD)() for env in envs]

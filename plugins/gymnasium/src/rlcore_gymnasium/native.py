@@ -14,12 +14,15 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, EnvironmentFailed, EpisodeSeeds, RlcoreError
-from rlcore_gymnasium.action_masks import MaskedBatches, Rows
+from rlcore_gymnasium.action_masks import Flags, MaskedBatches, Rows
 from rlcore_gymnasium.episode_info import final_info_of_vector
 from rlcore_gymnasium.in_process import GymnasiumEnvironment
 from rlcore_gymnasium.repeated_resets import seed_spaces, tried
 from rlcore_gymnasium.spaces import Buffers, Observations
 from rlcore_gymnasium.spaces.values import REAL_KINDS, numbers, refuse_wrong_info
+
+Episodes = NDArray[np.int64]
+Batches = dict[str, AgentBatch]
 
 
 class NativeEnvironment(GymnasiumEnvironment):
@@ -30,8 +33,9 @@ class NativeEnvironment(GymnasiumEnvironment):
     def __init__(
         self, env_id: str, behavior: str, vector: VectorEnv[Any, Any, Any], observations: Observations | None = None
     ) -> None:
-        spaces = vector.single_observation_space, vector.single_action_space
-        super().__init__(env_id, behavior, vector.num_envs, *spaces, observations)
+        space = vector.single_observation_space
+        action_space = vector.single_action_space
+        super().__init__(env_id, behavior, vector.num_envs, space, action_space, observations)
         self.vector = vector
         self._masks = MaskedBatches(self._acting, self._observing, vector)
 
@@ -40,28 +44,33 @@ class NativeEnvironment(GymnasiumEnvironment):
 
         def reset(seed: int) -> Any:
             seed_spaces(self.vector, seed)
-            return self.vector.reset(seed=seed)[0]
+            observations, _ = self.vector.reset(seed=seed)
+            return observations
 
         self.resume_limits, self.resume_notes = tried(reset, self.env_id)
 
-    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+    def reset(self, seeds: EpisodeSeeds, episodes: Episodes) -> Batches:
         self._begin(seeds, episodes)
         seed = seeds(0, int(self.episodes.sum()))
+        everyone = np.arange(self.num_envs)
         try:
             seed_spaces(self.vector, seed)
-            observations, info = self.vector.reset(seed=seed)
+            raw, info = self.vector.reset(seed=seed)
             refuse_wrong_info(info)
             self._masks.forget()
-            self._masks.read(observations, info, np.arange(self.num_envs))
-            return self._batch(self._observing.convert(observations, self.num_envs))
+            self._masks.read(raw, info, everyone)
+            observations = self._observing.convert(raw, self.num_envs)
+            return self._batch(observations)
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failure(f"all {self.num_envs} environments", "reset", error) from error
+            where = f"all {self.num_envs} environments"
+            raise self._failure(where, "reset", error) from error
 
-    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+    def step(self, actions: Mapping[str, Actions]) -> Batches:
         try:
-            return self._step(self._acting.batch(actions[self._behavior]))
+            action = self._acting.batch(actions[self._behavior])
+            return self._step(action)
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
@@ -70,7 +79,7 @@ class NativeEnvironment(GymnasiumEnvironment):
             where = f"all {self.num_envs} environments, episodes {first} to {last}"
             raise self._failure(where, "step", error) from error
 
-    def _step(self, action: Any) -> dict[str, AgentBatch]:
+    def _step(self, action: Any) -> Batches:
         raise NotImplementedError
 
     def _stepped(self, action: Any) -> tuple[Any, Any]:
@@ -79,15 +88,16 @@ class NativeEnvironment(GymnasiumEnvironment):
         rows = self.num_envs
         self._reward[:] = numbers(reward, rows, "the reward", REAL_KINDS)
         self._terminated[:] = numbers(terminated, rows, "terminated", "b")
+        late = numbers(truncated, rows, "truncated", "b")
         # An agent that reached a terminal state has no next value to bootstrap from, time limit or not.
-        self._truncated[:] = numbers(truncated, rows, "truncated", "b") & ~self._terminated
+        self._truncated[:] = late & ~self._terminated
         return observations, info
 
 
 class SameStepEnvironment(NativeEnvironment):
     """Adapter for environments that start the next episode in the step that ends an episode, as rlcore does."""
 
-    def _step(self, action: Any) -> dict[str, AgentBatch]:
+    def _step(self, action: Any) -> Batches:
         observations, info = self._stepped(action)
         ended = np.flatnonzero(self._terminated | self._truncated)
         final: Buffers | None = None
@@ -107,17 +117,19 @@ class SameStepEnvironment(NativeEnvironment):
     def _final_observations(self, final: Any, ended: Rows) -> Buffers:
         # Vectorized forms differ in how they collect them.
         if isinstance(final, Mapping):  # a Dict observation, stacked by key
-            stacked = {key: _stack(values, ended) for key, values in final.items()}
-            return self._observing.convert(stacked)
-        if self._observing.parts[0].key is not None:  # one mapping or tuple per ended row
+            by_key = {key: _stack(values, ended) for key, values in final.items()}
+            return self._observing.convert(by_key)
+        first = self._observing.parts[0]
+        if first.key is not None:  # one mapping or tuple per ended row
             return self._observing.stack(final[row] for row in ended)
-        return self._observing.convert(_stack(final, ended))
+        stacked = _stack(final, ended)
+        return self._observing.convert(stacked)
 
 
 class ManualResetEnvironment(NativeEnvironment):
     """Adapter for environments that never reset by themselves: the ended environments are reset with a mask."""
 
-    def _step(self, action: Any) -> dict[str, AgentBatch]:
+    def _step(self, action: Any) -> Batches:
         observations, info = self._stepped(action)
         has_ended = self._terminated | self._truncated
         ended = np.flatnonzero(has_ended)
@@ -148,7 +160,7 @@ class NextStepEnvironment(NativeEnvironment):
         self, env_id: str, behavior: str, vector: VectorEnv[Any, Any, Any], observations: Observations | None = None
     ) -> None:
         super().__init__(env_id, behavior, vector, observations)
-        self._waiting: NDArray[np.bool_] = np.zeros(self.num_envs, np.bool_)  # [N] ended, not reset yet
+        self._waiting: Flags = np.zeros(self.num_envs, np.bool_)  # [N] ended, not reset yet
         self._held_terminated = np.zeros(self.num_envs, np.bool_)  # [N]
         self._held_reward = np.zeros(self.num_envs, np.float32)  # [N]
         self._held_final = self._observing.buffers(self.num_envs)
@@ -156,11 +168,11 @@ class NextStepEnvironment(NativeEnvironment):
         options = sum(self._acting.discrete)
         self._held_mask = np.ones((self.num_envs, options), np.bool_)
 
-    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+    def reset(self, seeds: EpisodeSeeds, episodes: Episodes) -> Batches:
         self._waiting[:] = False
         return super().reset(seeds, episodes)
 
-    def _step(self, action: Any) -> dict[str, AgentBatch]:
+    def _step(self, action: Any) -> Batches:
         raw, info = self._stepped(action)
         observations = self._observing.convert(raw, self.num_envs)
         has_ended = self._terminated | self._truncated
@@ -187,10 +199,10 @@ class NextStepEnvironment(NativeEnvironment):
 
     def _held(self, rows: Rows) -> dict[str, Any]:
         """Return the entries of a batch for the episodes that ended in ``rows`` [K] one step ago."""
-        entries: dict[str, Any] = {
-            "final_observations": {name: array[rows] for name, array in self._held_final.items()},
-            "final_info": {name: array[rows] for name, array in self._held_info.items()} or None,
-        }
+        observations = {name: array[rows] for name, array in self._held_final.items()}
+        info = {name: array[rows] for name, array in self._held_info.items()}
+        entries: dict[str, Any] = {"final_observations": observations}
+        entries["final_info"] = info or None
         if self._masks.allowed is not None:
             entries["final_action_mask"] = self._held_mask[rows]
         return entries
@@ -203,7 +215,8 @@ class NextStepEnvironment(NativeEnvironment):
             array[rows] = np.nan  # an episode need not report what an earlier one did
         reported = final_info_of_vector(info, rows, self.reported) or {}
         for name, column in reported.items():
-            held = self._held_info.setdefault(name, np.full(self.num_envs, np.nan))
+            nothing = np.full(self.num_envs, np.nan)
+            held = self._held_info.setdefault(name, nothing)
             held[rows] = column
 
 
@@ -216,4 +229,5 @@ ADAPTERS: Mapping[AutoresetMode, type[NativeEnvironment]] = {
 
 def _stack(values: Any, rows: Rows) -> NDArray[Any]:
     """Return the chosen rows as one array; Gymnasium collects them in an array of objects."""
-    return np.stack([np.asarray(values[row]) for row in rows])
+    chosen = [np.asarray(values[row]) for row in rows]
+    return np.stack(chosen)

@@ -44,7 +44,8 @@ class PolicyInSpaces:
         configured = dict(observations or {})
         if isinstance(space, spaces.Dict | spaces.Tuple):
             read = {spec.name for spec in behavior.observations}
-            unread = entries(space).keys() - read - {ACTION_MASK}
+            present = entries(space).keys()
+            unread = present - read - {ACTION_MASK}
             configured |= dict.fromkeys(unread, "ignore")
         where = "the environment"
         frames = stacked_frames(env)
@@ -71,9 +72,11 @@ class PolicyInSpaces:
         rows = self._observing.stack([observation])
         if action_mask is None and self._observing.has_mask:
             action_mask = observation[ACTION_MASK]
-        mask = None if action_mask is None else self._acting.mask(action_mask)[None]
+        mask = None
+        if action_mask is not None:
+            mask = self._acting.mask(action_mask)[None]
         # Only a policy with memory has the argument; its `act` overwrites the array with what it remembers next.
         memory = {"memory": self._memory} if self._memory_size else {}
         actions = self.policy.act(rows, mask, deterministic, **memory)
-        (action,) = self._acting.rows(actions)
+        [action] = self._acting.rows(actions)
         return action

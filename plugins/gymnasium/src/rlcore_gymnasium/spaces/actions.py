@@ -50,14 +50,18 @@ class ActionPart:
             branches = (2,) * math.prod(space.shape)
             start = np.zeros(len(branches), np.int64)
         else:
-            kind = "a Box of integers" if isinstance(space, spaces.Box) else type(space).__name__
+            kind = type(space).__name__
+            if isinstance(space, spaces.Box):
+                kind = "a Box of integers"
             raise UnsupportedSpace(
                 f"{where}: the action space {space!r} is not supported ({kind}); supported are Box (real), Discrete,"
                 " MultiDiscrete, MultiBinary and a Tuple or Dict of those"
             )
         columns = slice(discrete, discrete + len(branches))
-        # None spares an addition in every step: most spaces count from 0, as rlcore does.
-        return cls(space, columns, branches, start if start.any() else None)
+        if not start.any():
+            # None spares an addition in every step: most spaces count from 0, as rlcore does.
+            return cls(space, columns, branches)
+        return cls(space, columns, branches, start)
 
     def values(self, actions: Actions) -> NDArray[Any]:
         """Return the values, [S, *shape of the space], in a new array, because an environment may keep the row."""
@@ -103,7 +107,9 @@ class ActionPart:
         """Convert stacked values of the space into columns of this part, [K, columns]; the inverse of ``values``."""
         array = np.asarray(values)
         columns = array.reshape(len(array), -1)
-        return columns if self.start is None else columns - self.start
+        if self.start is None:
+            return columns
+        return columns - self.start
 
 
 def _branch_mask(value: Any, options: int) -> NDArray[np.bool_]:
@@ -174,10 +180,11 @@ class ActionCodec:
     ) -> BehaviorSpec:
         """Return the behavior of agents with these actions. ``env_index`` and ``team`` are [S]."""
         low, high = self.bounds()
+        continuous = len(low)
         return BehaviorSpec(
             name,
             observations,
-            len(low),
+            continuous,
             self.discrete,
             low,
             high,
@@ -207,9 +214,10 @@ class ActionCodec:
         low = [np.empty(0, np.float32)]
         high = [np.empty(0, np.float32)]
         for part in self.parts:
-            if isinstance(part.space, spaces.Box):
-                low.append(part.space.low.reshape(-1).astype(np.float32))
-                high.append(part.space.high.reshape(-1).astype(np.float32))
+            space = part.space
+            if isinstance(space, spaces.Box):
+                low.append(space.low.reshape(-1).astype(np.float32))
+                high.append(space.high.reshape(-1).astype(np.float32))
         return np.concatenate(low), np.concatenate(high)
 
     def batch(self, actions: Actions) -> Any:
@@ -244,7 +252,9 @@ class ActionCodec:
 
     def read(self, batch: Any, actions: Actions, rows: slice) -> None:
         """Write stacked values of the space into ``rows`` of ``actions``; the inverse of ``batch``."""
-        keys = self.keys if self.keys is not None else range(len(self.parts))
+        keys = self.keys
+        if keys is None:
+            keys = tuple(range(len(self.parts)))
         for part, key in zip(self.parts, keys, strict=True):
             columns = actions.discrete if part.branches else actions.continuous
             assert columns is not None
@@ -286,7 +296,8 @@ class ActionCodec:
         """
         shape = (rows, sum(self.discrete))
         if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
-            return action_mask(values.reshape(len(values), -1), shape)
+            side_by_side = values.reshape(len(values), -1)
+            return action_mask(side_by_side, shape)
         by_branch = isinstance(values, tuple) and all(np.ndim(branch) == 2 for branch in values)
         if by_branch:  # an array [rows, options of the branch] for each branch, as Gymnasium stacks tuples
             side_by_side = np.concatenate(values, axis=1)

@@ -25,6 +25,10 @@ ACTION_MASK = "action_mask"  # the entry of a Dict observation that may be a mas
 OBSERVATION = "observation"
 """The name of the only observation of a space that is not a Dict or a Tuple."""
 
+Space = spaces.Space[Any]
+Key = str | int | None
+Entries = Mapping[str, tuple[Key, Space]]
+"""The observations of a space by name, each with its key in a Dict, or its index in a Tuple."""
 RowWriter = Callable[[int, Any], None]
 Buffers = dict[str, NDArray[Any]]
 """Observations by name, each [N, *shape]."""
@@ -83,7 +87,8 @@ class ObservationPart:
             sizes = space.n if isinstance(space, spaces.Discrete) else space.nvec
             options = np.asarray(sizes, np.int64)
             start = np.asarray(space.start, np.int64)
-            spec = ObservationSpec(name, (int(options.sum()),), np.float32, "one_hot")
+            indicators = int(options.sum())
+            spec = ObservationSpec(name, (indicators,), np.float32, "one_hot")
             return cls(spec, key, options, start, shape=options.shape)
         if isinstance(space, spaces.MultiBinary):
             bits = math.prod(space.shape)
@@ -109,8 +114,9 @@ class ObservationPart:
         high = _bound(space.high, image.axes, image.shape)
         # Bytes stay bytes: a replay buffer of images in float32 would need four times the memory.
         dtype = np.uint8 if space.dtype == np.uint8 else np.float32
-        if dtype is np.uint8 and (space.low == 0).all() and (space.high == 255).all():
-            low = None  # every byte is allowed, so there is nothing to check
+        every_byte = (space.low == 0).all() and (space.high == 255).all()
+        if dtype is np.uint8 and every_byte:
+            low = None  # there is nothing to check
             high = None
         spec = ObservationSpec(name, image.shape, dtype, "image", low=low, high=high, frames=image.frames)
         axes = () if image.axes == in_order else image.axes
@@ -123,7 +129,8 @@ class ObservationPart:
         if self.options is not None or self.binary:
 
             def write_converted(row: int, value: Any) -> None:
-                buffer[row] = self.convert([value])[0]
+                [converted] = self.convert([value])
+                buffer[row] = converted
 
             return write_converted
         if self.axes:
@@ -169,18 +176,22 @@ class ObservationPart:
         count = len(values) if rows is None else rows
         if self.options is not None:
             choices = choices_of(values, self.start, self.options, count, name)
-            first_columns = np.cumsum(self.options).reshape(self.options.shape) - self.options
+            ends = np.cumsum(self.options).reshape(self.options.shape)
+            first_columns = ends - self.options
             columns = (choices + first_columns).reshape(count, -1)
             indicators = np.zeros((count, *self.spec.shape), np.float32)
-            indicators[np.arange(count)[:, None], columns] = 1.0
+            every_row = np.arange(count)[:, None]
+            indicators[every_row, columns] = 1.0
             return indicators
         shape = (count, *self.shape)
+        dtype = self.spec.dtype
         if self.binary:
             array = bits_of(values, shape, name).astype(np.float32)
         else:
-            array = array_of(values, shape, self.spec.dtype, name).astype(self.spec.dtype, copy=False)
+            array = array_of(values, shape, dtype, name).astype(dtype, copy=False)
         if self.axes:
-            array = array.transpose(0, *(axis + 1 for axis in self.axes))
+            axes = [axis + 1 for axis in self.axes]  # after that of the rows
+            array = array.transpose(0, *axes)
         return array.reshape(count, *self.spec.shape)
 
     def values(self, stored: NDArray[Any]) -> NDArray[Any]:
@@ -189,7 +200,8 @@ class ObservationPart:
         if self.options is not None:
             ends = np.cumsum(self.options)
             branches = np.split(stored, ends[:-1], axis=1)
-            choices = np.stack([branch.argmax(1) for branch in branches], axis=1)
+            columns = [branch.argmax(1) for branch in branches]
+            choices = np.stack(columns, axis=1)
             return choices.reshape(rows, *self.options.shape) + self.start
         if self.axes:
             return self._as_in_space(stored)
@@ -200,8 +212,8 @@ class ObservationPart:
         """Return a view of observations [K, *spec.shape] with the axes of the space, [K, *shape]."""
         lengths = [self.shape[axis] for axis in self.axes]
         unfolded = stored.reshape(len(stored), *lengths)  # frames and channels are two axes again
-        inverse = np.argsort(self.axes)
-        return unfolded.transpose(0, *(inverse + 1))
+        inverse = np.argsort(self.axes) + 1
+        return unfolded.transpose(0, *inverse)
 
 
 def _bound(bound: NDArray[Any], axes: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[np.float32] | None:
@@ -243,15 +255,20 @@ class ObservationCodec:
         Raises UnsupportedSpace, and ConfigError for a name in ``observations`` that the space does not have.
         """
         named = entries(space)
-        place = f"{where}: {_short(space)}" if isinstance(space, spaces.Dict | spaces.Tuple) else where
+        place = where
+        if isinstance(space, spaces.Dict | spaces.Tuple):
+            place = f"{where}: {_short(space)}"
         configured = observations or {}
         for name in configured:
             if name not in named:
+                known = ", ".join(named)
                 raise ConfigError(
-                    f"{where} has no such observation; it has {', '.join(named)}{did_you_mean(name, named)}",
+                    f"{where} has no such observation; it has {known}{did_you_mean(name, named)}",
                     key=("environment", "observations", name),
                 )
-        has_mask = acting is not None and ACTION_MASK not in configured and _masks(named, acting, where)
+        has_mask = False
+        if acting is not None and ACTION_MASK not in configured:
+            has_mask = _masks(named, acting, where)
         if has_mask:
             del named[ACTION_MASK]
         if not named:
@@ -264,15 +281,17 @@ class ObservationCodec:
             settings = configured.get(name, ObservationSettings())
             assert isinstance(settings, ObservationSettings)
             try:
-                parts.append(_observed(part, name, key, place, settings, named, stack))
+                observed = _observed(part, name, key, place, settings, named, stack)
             except UnsupportedSpace as error:
                 # A plugin without `environment.observations` has no key that its users could write.
                 advice = "" if observations is None else _advice(part, name, key)
                 if not advice:
                     raise
                 raise UnsupportedSpace(f"{error}; {advice}") from None
+            parts.append(observed)
         if not parts:
-            raise ConfigError(f"nothing is left to observe of {', '.join(named)}", key=("environment", "observations"))
+            all_names = ", ".join(named)
+            raise ConfigError(f"nothing is left to observe of {all_names}", key=("environment", "observations"))
         return cls(tuple(parts), has_mask)
 
     @property
@@ -286,7 +305,10 @@ class ObservationCodec:
 
     def row_writer(self, buffers: Buffers) -> RowWriter:
         """Return a function that writes the complete observation of one agent into a row of ``buffers``."""
-        writers = [(part.key, part.row_writer(buffers[part.spec.name])) for part in self.parts]
+        writers = []
+        for part in self.parts:
+            buffer = buffers[part.spec.name]
+            writers.append((part.key, part.row_writer(buffer)))
         key, write_first = writers[0]
         if key is None:  # the only part of a space that is not a Dict or a Tuple
             return write_first
@@ -330,12 +352,12 @@ def _left_out(configured: Observations) -> set[str | None]:
 
 
 def _observed(
-    space: spaces.Space[Any],
+    space: Space,
     name: str,
-    key: str | int | None,
+    key: Key,
     where: str,
     settings: ObservationSettings,
-    named: Mapping[str, tuple[str | int | None, spaces.Space[Any]]],
+    named: Entries,
     stack: int,
 ) -> ObservationPart | EntitiesPart:
     """The part for ``space`` as ``settings`` say. Raises UnsupportedSpace, and ConfigError if the two do not fit."""
@@ -361,21 +383,25 @@ def _observed(
         if settings.entities:
             if len(part.spec.shape) != 2:
                 raise wrong("entities", "entities are the rows of a matrix, a Box with two axes")
-            part = attrs.evolve(part, spec=attrs.evolve(part.spec, kind="entities"))
+            spec = attrs.evolve(part.spec, kind="entities")
+            part = attrs.evolve(part, spec=spec)
         present = settings.present
         if present is not None:
             if present not in named or key is None:
                 raise wrong("present", f"there is no observation {present!r}{did_you_mean(present, named)}")
-            both = Beside(key, named[present][0])  # type: ignore[arg-type]
-            part = PaddedPart(entities_spec(name, *part.spec.shape), both, part)
+            present_key, _ = named[present]
+            both = Beside(key, present_key)  # type: ignore[arg-type]
+            spec = entities_spec(name, *part.spec.shape)
+            part = PaddedPart(spec, both, part)
     if settings.goal:
         if part.spec.kind == "entities":
             raise wrong("goal", "entities cannot be a goal")
-        part = attrs.evolve(part, spec=attrs.evolve(part.spec, goal=True))
+        spec = attrs.evolve(part.spec, goal=True)
+        part = attrs.evolve(part, spec=spec)
     return part
 
 
-def entries(space: spaces.Space[Any]) -> dict[str, tuple[str | int | None, spaces.Space[Any]]]:
+def entries(space: Space) -> dict[str, tuple[Key, Space]]:
     """Return the observations of a space by name, each with its key in a Dict, or its index in a Tuple."""
     if isinstance(space, spaces.Dict):
         return {str(key): (key, part) for key, part in space.spaces.items()}
@@ -384,7 +410,7 @@ def entries(space: spaces.Space[Any]) -> dict[str, tuple[str | int | None, space
     return {OBSERVATION: (None, space)}
 
 
-def _advice(space: spaces.Space[Any], name: str, key: str | int | None) -> str:
+def _advice(space: Space, name: str, key: Key) -> str:
     """Return what a file can say about an observation with an unsupported space; empty if there is nothing."""
     ways = []
     if isinstance(space, spaces.Sequence):
@@ -396,14 +422,15 @@ def _advice(space: spaces.Space[Any], name: str, key: str | int | None) -> str:
     return ", or ".join(ways)
 
 
-def _masks(named: Mapping[str, tuple[Any, spaces.Space[Any]]], acting: ActionCodec, where: str) -> bool:
+def _masks(named: Entries, acting: ActionCodec, where: str) -> bool:
     """Return whether the entry ``action_mask`` is a mask: zeros and ones, one for each option of ``acting``."""
     if ACTION_MASK not in named or not acting.discrete:
         return False
     _, space = named[ACTION_MASK]
     # By its space, not by its name alone: an entry of this name may as well be an ordinary observation.
     if isinstance(space, spaces.Tuple):
-        fits = tuple(map(_zeros_and_ones, space.spaces)) == acting.discrete
+        by_branch = tuple(map(_zeros_and_ones, space.spaces))
+        fits = by_branch == acting.discrete
     else:
         fits = _zeros_and_ones(space) == sum(acting.discrete)
     if not fits:
@@ -418,24 +445,30 @@ def _masks(named: Mapping[str, tuple[Any, spaces.Space[Any]]], acting: ActionCod
     return fits
 
 
-def _zeros_and_ones(space: spaces.Space[Any]) -> int:
+def _zeros_and_ones(space: Space) -> int:
     """Return how many numbers that are 0 or 1 a value of ``space`` has; 0 for other spaces."""
     bits = isinstance(space, spaces.MultiBinary)
     if isinstance(space, spaces.Box) and space.dtype.kind in "iub":
         bits = bool(space.low.min() >= 0 and space.high.max() <= 1)
-    return math.prod(space.shape or ()) if bits else 0
+    if not bits:
+        return 0
+    return math.prod(space.shape or ())
 
 
-def _short(space: spaces.Space[Any]) -> str:
+def _short(space: Space) -> str:
     """Return a space for messages; a long one without its middle."""
     text = repr(space)
-    return text if len(text) <= 300 else f"{text[:200]} ... {text[-80:]}"
+    if len(text) <= 300:
+        return text
+    return f"{text[:200]} ... {text[-80:]}"
 
 
 def _part(value: Any, key: Any) -> Any:
     """Return the entry ``key`` of a Dict or Tuple observation, or both entries of a :class:`Beside`."""
     if isinstance(key, Beside):
-        return _part(value, key.entities), _part(value, key.present)
+        entities = _part(value, key.entities)
+        present = _part(value, key.present)
+        return entities, present
     try:
         return value[key]
     except (LookupError, TypeError):

@@ -22,11 +22,15 @@ REAL_KINDS = "fiub"
 """Kinds of NumPy types that are real numbers; truth counts as 0 or 1."""
 
 
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+
+
 class MismatchedValue(ValueError):
     """A value outside its space. The message names the observation, the value and the expected values."""
 
 
-def array_of(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+def array_of(value: Any, shape: Shape, dtype: np.dtype[Any], name: str) -> Array:
     """Return ``value`` as an array with this ``shape`` that ``dtype`` can hold. Raises MismatchedValue otherwise.
 
     Real numbers may have any precision, and integers any width, if their values are within the range of ``dtype``.
@@ -51,14 +55,15 @@ def array_of(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
     return array
 
 
-def bits_of(value: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
+def bits_of(value: Any, shape: Shape, name: str) -> Array:
     """Return ``value`` as an array of zeros and ones with this ``shape``. Raises MismatchedValue otherwise."""
     array = _array(value, name)
     if array.shape != shape or array.dtype.kind not in REAL_KINDS:
         refuse(name, value, f"expected zeros and ones of shape {list(shape)}")
     wrong = (array != 0) & (array != 1)
     if wrong.any():
-        refuse(name, array[wrong][0], "expected 0 or 1")
+        first = array[wrong][0]
+        refuse(name, first, "expected 0 or 1")
     return array
 
 
@@ -73,16 +78,17 @@ def choice_of(value: Any, start: int, options: int, name: str) -> int:
     return choice
 
 
-def choices_of(value: Any, start: NDArray[np.int64], options: NDArray[np.int64], rows: int, name: str) -> NDArray[Any]:
+def choices_of(value: Any, start: Array, options: Array, rows: int, name: str) -> Array:
     """Return the options for ``rows`` values of a Discrete or MultiDiscrete space, counted from 0, [rows, *shape]."""
     array = _array(value, name)
     shape = (rows, *options.shape)
     if array.shape != shape or array.dtype.kind not in "iu":
         refuse(name, value, f"expected integers of shape {list(shape)}")
-    choices: NDArray[Any] = array.astype(np.int64) - start
+    choices: Array = array.astype(np.int64) - start
     wrong = (choices < 0) | (choices >= options)
     if wrong.any():
-        _, *index = np.argwhere(wrong)[0].tolist()
+        first_wrong = np.argwhere(wrong)[0].tolist()
+        _, *index = first_wrong  # without the row
         place = tuple(index)
         at = f" at {index}" if index else ""
         _refuse_choice(name, array[wrong][0], int(start[place]), int(options[place]), at)
@@ -90,7 +96,8 @@ def choices_of(value: Any, start: NDArray[np.int64], options: NDArray[np.int64],
 
 
 def _refuse_choice(name: str, value: Any, start: int, options: int, at: str = "") -> NoReturn:
-    refuse(name, value, f"expected an integer from {start} to {start + options - 1}{at}")
+    last = start + options - 1
+    refuse(name, value, f"expected an integer from {start} to {last}{at}")
 
 
 def refuse(name: str, value: Any, expected: str) -> NoReturn:
@@ -111,17 +118,18 @@ def text_of(value: Any) -> str:
     return f"{text} ({type(value).__name__})"
 
 
-def _array(value: Any, name: str) -> NDArray[Any]:
+def _array(value: Any, name: str) -> Array:
     try:
         return np.asarray(value)
     except (TypeError, ValueError):  # lists of unequal lengths
         refuse(name, value, "expected an array")
 
 
-def _refuse_outside(name: str, array: NDArray[Any], low: int, high: int) -> None:
+def _refuse_outside(name: str, array: Array, low: int, high: int) -> None:
     wrong = (array < low) | (array > high)
     if wrong.any():
-        refuse(name, array[wrong][0], f"expected an integer from {low} to {high}")
+        first = array[wrong][0]
+        refuse(name, first, f"expected an integer from {low} to {high}")
 
 
 # ---------------------------------------------------------------- rewards, flags and masks
@@ -152,7 +160,7 @@ def refuse_wrong_reward(reward: Any) -> None:
         raise MismatchedValue(f"the reward as {text_of(reward)}; expected a number")
 
 
-def numbers(values: Any, count: int, what: str, kinds: str) -> NDArray[Any]:
+def numbers(values: Any, count: int, what: str, kinds: str) -> Array:
     """Return the ``values`` of ``count`` environments, [N].
 
     Raises MismatchedValue unless they are numbers of ``kinds``.
@@ -180,13 +188,15 @@ def final_mask(value: Any, shape: tuple[int, ...], branches: Sequence[int]) -> N
     """
     if value is None:
         return np.ones(shape, np.bool_)
-    return allowed_at_end(action_mask(value, shape), branches)
+    mask = action_mask(value, shape)
+    return allowed_at_end(mask, branches)
 
 
-def allowed_at_end(mask: NDArray[Any], branches: Sequence[int]) -> NDArray[np.bool_]:
+def allowed_at_end(mask: Array, branches: Sequence[int]) -> NDArray[np.bool_]:
     """Return a copy of ``mask`` [..., options] in which branches without an allowed option allow everything."""
     copied = mask.astype(np.bool_)
     ends = np.cumsum(branches)
     for branch in np.split(copied, ends[:-1], axis=-1):  # views: what is written there is written into `copied`
-        branch[~branch.any(axis=-1)] = True
+        allows_some = branch.any(axis=-1)
+        branch[~allows_some] = True
     return copied
