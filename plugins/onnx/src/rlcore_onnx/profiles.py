@@ -16,7 +16,6 @@ from rlcore_torch import ActionLayout
 __all__ = ["PROFILES", "Generic", "Godot", "Profile", "Unity"]
 
 Shape = tuple[int, ...]
-Constants = dict[str, NDArray[np.float32]]
 
 SIGNED = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}  # in place of types that torch.onnx does not write
 VERSION_NUMBER = 3  # of ML-Agents' models, MLAgents2_0
@@ -91,7 +90,7 @@ class Profile:
         """The inputs that observations feed."""
         raise NotImplementedError
 
-    def constants(self) -> Constants:
+    def constants(self) -> dict[str, NDArray[np.float32]]:
         """Return outputs that are constants, each [n], which readers find as either."""
         return {}
 
@@ -107,7 +106,7 @@ class Profile:
             parts.append(part)
         return tuple(parts)
 
-    def input_types(self) -> dict[str, tuple[str, Shape]]:
+    def input_types(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Return the type and the shape of one row of each input, by name, in the order of the inputs in the file."""
         inputs = self.inputs
         memory_axes = [1] * self.memory_axes
@@ -182,7 +181,7 @@ class Unity(Profile):
             observations.append(fed)
         return tuple(observations)
 
-    def constants(self) -> Constants:
+    def constants(self) -> dict[str, NDArray[np.float32]]:
         layout = self.layout
         numbers: dict[str, Any] = {}
         numbers["version_number"] = [VERSION_NUMBER]
