@@ -155,8 +155,11 @@ class _SchemaWriter:
             if choice.by == "key":
                 rules += self._chosen_by_key(cls, properties, key, choice)
             elif choice.by == "name":
-                entries = {name: self._entry(choice, record) for name, record in self._named(choice.kind)}
-                properties[key] |= {"properties": entries, "additionalProperties": False}
+                entries = {}
+                for name, record in self._named(choice.kind):
+                    entries[name] = self._entry(choice, record)
+                properties[key]["properties"] = entries
+                properties[key]["additionalProperties"] = False
             else:
                 del properties[key]
                 properties |= self._beside(choice)
@@ -180,7 +183,8 @@ class _SchemaWriter:
             missing = {"not": {"required": [choice.key]}}
             yield _rule(missing, key, {"anyOf": distinct})
         for name, schema in allowed.items():
-            condition = _has(choice.key, name, required=inherits or name != default)
+            required = inherits or name != default
+            condition = _has(choice.key, name, required)
             yield _rule(condition, key, schema)
 
     def _beside(self, choice: Choice) -> dict[str, Schema]:
@@ -225,7 +229,8 @@ class _SchemaWriter:
         for name, record in self._named("curriculum"):
             if name == "lessons":
                 self._settings(record, "settings")
-                definition = self.definitions[_definition_name(record.resolve("settings"))]
+                settings_class = record.resolve("settings")
+                definition = self.definitions[_definition_name(settings_class)]
                 lessons = definition["properties"].get("lessons", lessons)
         sampler: Schema = {"sampler_type": {"type": "string"}, "sampler_parameters": {"type": "object"}}
         lessons_or_curriculum: Schema = {"curriculum": {"anyOf": [lessons, curriculum]}}
@@ -260,14 +265,13 @@ class _SchemaWriter:
     def _typed_blocks(self, base: Any) -> Schema:
         """A mapping of blocks that name their records: a block is named after its record, or names one."""
         choice = Choice.of(base)
-        names = self._choice(choice.kind)["enum"] if choice else []
+        blocks = {}
+        if choice is not None:
+            for name in self._choice(choice.kind)["enum"]:
+                blocks[name] = self._typed_block(base, name)
         other = self._typed_block(base)
         other["required"] = ["type"]
-        return {
-            "type": "object",
-            "properties": {name: self._typed_block(base, name) for name in names},
-            "additionalProperties": other,
-        }
+        return {"type": "object", "properties": blocks, "additionalProperties": other}
 
     def _named(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Records by each of their names: DIST/NAME, and NAME if only one plugin provides it."""
@@ -311,15 +315,20 @@ class _SchemaWriter:
 
     def _properties(self, cls: type) -> dict[str, Schema]:
         kinds = FieldInfo.types_of(cls)
-        fields = FieldInfo.fields_of(cls)
-        return {key: self._field(attribute, kinds[attribute.name]) for key, attribute in fields.items()}
+        properties = {}
+        for key, attribute in FieldInfo.fields_of(cls).items():
+            kind = kinds[attribute.name]
+            properties[key] = self._field(attribute, kind)
+        return properties
 
     def _field(self, attribute: attrs.Attribute[Any], kind: Any) -> Schema:
         info = FieldInfo.of(attribute)
         default = FieldInfo.default_of(attribute)
         schema = self._type(kind)
         limits = _limits(info)
-        choices = info.choices if info.record is None else self._choice(info.record)["enum"]
+        choices = info.choices
+        if info.record is not None:
+            choices = self._choice(info.record)["enum"]
         if choices is not None:
             limits["enum"] = list(choices)
             # Beside "anyOf", an enum restricts further, so null must be in it if the field allows null.
@@ -327,7 +336,8 @@ class _SchemaWriter:
                 limits["enum"].append(None)
         if limits:
             # The limits of a field with a list are those of its items.
-            lists = [member for member in (schema, *schema.get("anyOf", ())) if "items" in member]
+            members = (schema, *schema.get("anyOf", ()))
+            lists = [member for member in members if "items" in member]
             for member in lists:
                 member["items"] |= limits
             if not lists:
@@ -335,7 +345,9 @@ class _SchemaWriter:
         if info.secret:
             schema["writeOnly"] = True
         elif default is not attrs.NOTHING and not attrs.has(type(default)):
-            schema["default"] = json.loads(json.dumps(default, default=str))
+            # Through text: a default may be a tuple or a path, which JSON does not have.
+            text = json.dumps(default, default=str)
+            schema["default"] = json.loads(text)
         return _described(schema, info.description)
 
     def _type(self, kind: Any) -> Schema:
@@ -356,10 +368,11 @@ class _SchemaWriter:
             return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
         if origin in (list, Sequence, tuple, set, frozenset):
             return {"type": "array", "items": self._type(arguments[0])}
-        if origin in (dict, Mapping) and Choice.of(arguments[1]) is not None:
-            return self._typed_blocks(arguments[1])
         if origin in (dict, Mapping):
-            return {"type": "object", "additionalProperties": self._type(arguments[1])}
+            _, entry = arguments
+            if Choice.of(entry) is not None:
+                return self._typed_blocks(entry)
+            return {"type": "object", "additionalProperties": self._type(entry)}
         if isinstance(kind, type) and issubclass(kind, enum.Enum):
             return {"enum": [member.value for member in kind]}
         if kind in (list, tuple, dict):
@@ -368,7 +381,11 @@ class _SchemaWriter:
 
 
 def _limits(info: FieldInfo) -> Schema:
-    limits = {"minimum": info.minimum, "maximum": info.maximum, "exclusiveMinimum": info.exclusive_minimum}
+    limits = {
+        "minimum": info.minimum,
+        "maximum": info.maximum,
+        "exclusiveMinimum": info.exclusive_minimum,
+    }
     return {keyword: limit for keyword, limit in limits.items() if limit is not None}
 
 

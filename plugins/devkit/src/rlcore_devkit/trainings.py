@@ -82,9 +82,11 @@ class SmallTrainings:
         environment's first copy.
         """
         [behavior] = environment.behaviors.values()
+        settings = self._settings(hyperparameters, network)
+        settings |= block or {}
         return create_trainer(
             behavior,
-            {**self._settings(hyperparameters, network), **(block or {})},
+            settings,
             plugins or load_plugins(),
             self.directory,
             seed,

@@ -41,6 +41,7 @@ class PushLeftOrRight:
 
 def native_parameters(names: Iterable[str], routes: Mapping[str, ParameterRoute]) -> dict[str, str] | None:
     """Return the attribute of each parameter, and all possible attributes; None if arrays do not work."""
+    # A parameter that has the name of an attribute may be routed to another one.
     attributes = {attribute: attribute for attribute in PARAMETERS if attribute not in routes}
     chosen: list[str] = []
     for name in names:
@@ -54,8 +55,10 @@ def native_parameters(names: Iterable[str], routes: Mapping[str, ParameterRoute]
             return None
         attributes[name] = attribute
         chosen.append(attribute)
-    # Two parameters of one attribute are an error, which environments that are stepped one by one report.
-    return attributes if len(set(chosen)) == len(chosen) else None
+    if len(set(chosen)) != len(chosen):
+        # Two parameters of one attribute are an error, which environments that are stepped one by one report.
+        return None
+    return attributes
 
 
 class CartPoleEnvironment(NativeEnvironment):
@@ -125,7 +128,8 @@ class CartPoleEnvironment(NativeEnvironment):
             truncated &= ~terminated
             final = {OBSERVATION: observations[ended]}
             # As in Gymnasium's reset: the same bounds, from the same generator.
-            state = vector.np_random.uniform(low=vector.low, high=vector.high, size=(4, len(ended)))
+            shape = (4, len(ended))
+            state = vector.np_random.uniform(low=vector.low, high=vector.high, size=shape)
             vector.state[:, ended] = state
             vector.steps[ended] = 0
             vector.prev_done[ended] = False

@@ -58,7 +58,11 @@ class GoalMethods:
 
     def __getstate__(self) -> Mapping[str, Any]:
         # Another process makes its environment itself: few of them can be pickled.
-        return {field.name: getattr(self, field.name) for field in attrs.fields(GoalMethods) if field.name != "_env"}
+        state = {}
+        for field in attrs.fields(GoalMethods):
+            if field.name != "_env":
+                state[field.name] = getattr(self, field.name)
+        return state
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         for name, value in state.items():
@@ -103,5 +107,6 @@ class GoalMethods:
             results = np.array([method(*pair) for pair in pairs])
         if results.shape != rows or results.dtype.kind not in kinds:
             one = "a number" if name == REWARD else "True or False"
-            raise EnvironmentFailed(f"{self._env_id}: {name} must return {one} for a goal, not {results[:1].tolist()}")
+            first = results[:1].tolist()
+            raise EnvironmentFailed(f"{self._env_id}: {name} must return {one} for a goal, not {first}")
         return results

@@ -91,7 +91,8 @@ class ParameterDelivery:
         by_way = {"constructor": arguments, "attribute": attributes, "reset_option": options}
         for name, values in self._next_values.items():
             way = self._ways[name]
-            by_way[way.how][way.target] = self._number(name, way, float(values[index]))
+            value = float(values[index])
+            by_way[way.how][way.target] = self._number(name, way, value)
         # The constructor first: a new environment has its attributes of before no more.
         if arguments != self.made_with[index]:
             self._remake(index, arguments)
@@ -115,9 +116,12 @@ class ParameterDelivery:
             if way.how == "attribute":
                 numbers = [read(env, way.target) for env in envs]
                 attributes[name] = np.array(numbers, np.float64)
+        made_with = []
+        for arguments in self.made_with:
+            made_with.append({name: float(value) for name, value in arguments.items()})
         return {
             "next": {name: values.copy() for name, values in self._next_values.items()},
-            "made_with": [{name: float(value) for name, value in made.items()} for made in self.made_with],
+            "made_with": made_with,
             "attributes": attributes,
         }
 
@@ -136,7 +140,9 @@ class ParameterDelivery:
                 raise SavedValueError("the entry 'made_with' has arguments that are not parameters of this run")
             arguments = {}
             for name in saved:
-                arguments[name] = self._number(name, way_of_argument[name], saved_float(saved, name))
+                way = way_of_argument[name]
+                number = saved_float(saved, name)
+                arguments[name] = self._number(name, way, number)
             if arguments != self.made_with[index]:
                 self._remake(index, arguments)
                 self.made_with[index] = arguments
@@ -311,7 +317,8 @@ def numeric_attributes(env: Env) -> list[str]:
     for cls in reversed(type(env).__mro__):
         values |= vars(cls)
     values |= getattr(env, "__dict__", {})
-    return sorted(name for name, value in values.items() if not name.startswith("_") and _is_number(value))
+    public = {name: value for name, value in values.items() if not name.startswith("_")}
+    return sorted(name for name, value in public.items() if _is_number(value))
 
 
 def numeric_arguments(spec: EnvSpec) -> tuple[dict[str, Kind], bool]:

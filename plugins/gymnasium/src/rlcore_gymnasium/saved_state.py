@@ -94,7 +94,7 @@ class SavingEnvironment(InProcessEnvironment):
             "run_seed": self._seeds.run_seed,
             "first_env": self._seeds.first_env,
             "observations": {name: array.copy() for name, array in self._observations.items()},
-            "environments": [save(env, new) for env, new in zip(envs, self._new, strict=True)],
+            "environments": list(map(save, envs, self._new)),
             "physics": save_physics(envs) if has_physics(envs[0]) else None,
             "parameters": self.delivery.state_dict(),
         }
@@ -145,7 +145,11 @@ def attributes(bare: Env) -> dict[str, Any]:
 
     Raises TypeError for an attribute that is neither plain nor known to hold no state.
     """
-    return {name: _plain(name, value) for name, value in vars(bare).items() if name not in _STATELESS}
+    plain = {}
+    for name, value in vars(bare).items():
+        if name not in _STATELESS:
+            plain[name] = _plain(name, value)
+    return plain
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -214,7 +218,9 @@ def restore(env: Env, state: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         raise SavedValueError("the entry 'elapsed' has not one number of steps for each time limit")
     counts = [saved_count({"elapsed": steps}, "elapsed") for steps in elapsed]
     saved = saved_mapping(state, "attributes")
-    values = {name: _from_plain(name, value) for name, value in {**new, **saved}.items()}
+    values = {}
+    for name, value in {**new, **saved}.items():
+        values[name] = _from_plain(name, value)
     bare = env.unwrapped
     # A checkpoint comes from a file: it must set nothing but what `save` writes.
     allowed = vars(bare).keys() - _STATELESS
@@ -256,7 +262,8 @@ def save_physics(envs: Sequence[Env]) -> dict[str, NDArray[Any]]:
         mujoco.mj_getState(env.model, env.data, row, kind)
     physics = {"state": states}
     for name in _DERIVED:
-        physics[name] = np.stack([getattr(env.data, name) for env in bare])
+        arrays = [getattr(env.data, name) for env in bare]
+        physics[name] = np.stack(arrays)
     return physics
 
 
@@ -271,7 +278,8 @@ def restore_physics(envs: Sequence[Env], saved: Mapping[str, Any]) -> None:
     derived = {}
     for name in _DERIVED:
         first = getattr(bare[0].data, name)
-        derived[name] = saved_array(saved, name, first.dtype, (len(bare), *first.shape))
+        shape = (len(bare), *first.shape)
+        derived[name] = saved_array(saved, name, first.dtype, shape)
     for index, env in enumerate(bare):
         mujoco.mj_setState(env.model, env.data, states[index], kind)
         # Written, not computed with mj_forward: that would take them from the positions of now, a substep too late.

@@ -89,8 +89,11 @@ def save_wrappers(env: Env) -> list[dict[str, Any]]:
     """Return what the wrappers of an environment remember, outermost first, without those that remember nothing."""
     states = []
     for wrapper in _remembering(env):
-        names = STATES[class_name(wrapper)]
-        states.append({name: _plain(getattr(wrapper, name)) for name in names})
+        state = {}
+        for name in STATES[class_name(wrapper)]:
+            value = getattr(wrapper, name)
+            state[name] = _plain(value)
+        states.append(state)
     return states
 
 
@@ -143,8 +146,12 @@ def _restored(wrapper: Env, name: str, value: Any) -> Any:
         return _like(current, value, name)
     parts = value.get(_PARTS) if isinstance(value, Mapping) else None
     # The queue of DelayObservation is unbounded; the wrapper itself keeps it to its delay.
-    longest = current.maxlen if current.maxlen is not None else getattr(wrapper, "delay", 0)
-    if not isinstance(parts, list) or len(parts) > longest or (parts and not current):
+    longest = current.maxlen
+    if longest is None:
+        longest = getattr(wrapper, "delay", 0)
+    if not isinstance(parts, list) or len(parts) > longest:
+        raise _unlike(name)
+    if parts and not current:  # no observation to compare them with
         raise _unlike(name)
     return deque(_like(current[-1], part, name) for part in parts)
 
@@ -160,9 +167,12 @@ def _like(template: Any, value: Any, name: str) -> Any:
         parts = value.get(_PARTS) if isinstance(value, Mapping) else None
         if not isinstance(parts, list) or len(parts) != len(template):
             raise _unlike(name)
-        return tuple(_like(entry, part, name) for entry, part in zip(template, parts, strict=True))
+        pairs = zip(template, parts, strict=True)
+        return tuple(_like(entry, part, name) for entry, part in pairs)
     if isinstance(template, np.ndarray):
-        alike = isinstance(value, np.ndarray) and value.shape == template.shape and value.dtype == template.dtype
+        if not isinstance(value, np.ndarray):
+            raise _unlike(name)
+        alike = value.shape == template.shape and value.dtype == template.dtype
         if not alike:
             raise _unlike(name)
         return value.copy()

@@ -82,7 +82,8 @@ class EncoderConformance(RecordRules):
             encoder = self.make(observation)
             widths = set()
             for rows in (1, 2, 5):
-                features = encoder(batch(observation, rows))
+                observations = batch(observation, rows)
+                features = encoder(observations)
                 assert features.dtype == torch.float32
                 assert features.isfinite().all()
                 assert features.ndim == 2
@@ -93,7 +94,9 @@ class EncoderConformance(RecordRules):
     def test_equal_seeds_give_equal_weights(self) -> None:
         """Weights come from PyTorch's generator, which a run seeds."""
         for observation in self.read():
-            one, same, other = (_weights(self.make(observation, seed)) for seed in (1, 1, 2))
+            one = _weights(self.make(observation, seed=1))
+            same = _weights(self.make(observation, seed=1))
+            other = _weights(self.make(observation, seed=2))
             assert_equal(one, same)
             if one:  # an encoder without weights has nothing that a seed could change
                 assert not equal(one, other)
@@ -141,8 +144,9 @@ class EncoderConformance(RecordRules):
     def test_saved_weights_restore_the_features(self) -> None:
         for observation in self.read():
             one = self.make(observation)
+            weights = deepcopy(one.state_dict())
             other = self.make(observation, seed=2)
-            other.load_state_dict(deepcopy(one.state_dict()))
+            other.load_state_dict(weights)
             rows = batch(observation, 3)
             torch.testing.assert_close(other(rows), one(rows), rtol=0.0, atol=0.0)
 
@@ -159,7 +163,8 @@ class EncoderConformance(RecordRules):
             except UnsupportedSpace as error:
                 refusal = str(error)
             else:
-                assert encoder(batch(smallest, 2)).isfinite().all()
+                features = encoder(batch(smallest, 2))
+                assert features.isfinite().all()
             assert observation.name in refusal, f"the error does not name the observation {observation.name!r}"
 
 

@@ -35,7 +35,8 @@ class EnvironmentConformance(ParameterRules):
             assert spec.continuous or spec.discrete, "a behavior needs an action"
             assert spec.low.shape == spec.high.shape == (spec.continuous,)
             assert (spec.low < spec.high).all()
-            assert ((spec.env_index >= 0) & (spec.env_index < self.num_envs)).all()
+            assert (spec.env_index >= 0).all()
+            assert (spec.env_index < self.num_envs).all()
 
     def test_reset_gives_first_observations_without_reward_or_ends(self) -> None:
         environment = self.opened()
@@ -53,15 +54,17 @@ class EnvironmentConformance(ParameterRules):
             for name, batch in batches.items():
                 check_batch(environment.behaviors[name], batch)
                 ends += len(batch.ended)
-        assert ends or not self.episodes_end, f"no episode ended within {self.steps} steps; set `steps` higher"
+        enough = ends or not self.episodes_end
+        assert enough, f"no episode ended within {self.steps} steps; set `steps` higher"
 
     # ------------------------------------------------------------ episodes and seeds
 
     def test_episodes_start_at_the_given_numbers_and_count_up(self) -> None:
         environment = self.opened()
         numbers = np.arange(self.num_envs, dtype=np.int64) + 5
+        expected = numbers.tolist()
         batches: Batches = environment.reset(EpisodeSeeds(1), numbers)
-        assert environment.episodes.tolist() == numbers.tolist()
+        assert environment.episodes.tolist() == expected
         before = environment.episodes.copy()
         generator = np.random.default_rng(0)
         for _ in range(self.steps):
@@ -70,14 +73,16 @@ class EnvironmentConformance(ParameterRules):
             ended = np.zeros(self.num_envs, np.bool_)
             for name, batch in batches.items():
                 env_index = environment.behaviors[name].env_index
-                ended[env_index[batch.ended]] = True
+                envs = env_index[batch.ended]
+                ended[envs] = True
             after = environment.episodes.copy()
             assert (after >= before).all()
             assert (after <= before + 1).all()
             began = after > before
-            assert not (began & ~ended).any(), "an environment started an episode before its agents ended theirs"
+            too_early = began & ~ended
+            assert not too_early.any(), "an environment started an episode before its agents ended theirs"
             before = after
-        assert numbers.tolist() == (np.arange(self.num_envs) + 5).tolist(), "reset must not keep or change its argument"
+        assert numbers.tolist() == expected, "reset must not keep or change its argument"
 
     def test_equal_seeds_and_actions_give_equal_batches(self) -> None:
         if self.deterministic:

@@ -128,7 +128,8 @@ class OfflineTrainerConformance(TrainerRules):
             before = copied(trainer.state_dict())
             batch = first_batch(environment)
             for step in range(20):
-                actions = act_twice(trainer.policy, batch, deterministic=step % 2 == 0)
+                deterministic = step % 2 == 0
+                actions = act_twice(trainer.policy, batch, deterministic)
                 check_actions(behavior, batch.action_mask, actions)
                 batch = environment.step({name: actions})[name]
             assert_equal(before, trainer.state_dict(), "using the policy changed the trainer")
@@ -161,7 +162,8 @@ class OfflineTrainerConformance(TrainerRules):
     def test_learns_what_good_agents_did(self) -> None:
         make = identity_discrete if "discrete" in self.spaces else SPACES["continuous"]
         measured = make(8)
-        recording = record(make(8), 100, expert)
+        environment = make(8)
+        recording = record(environment, 100, expert)
         trainer = self.make(recording, max_steps=self.learns_within)
         reward = 0.0
         for _ in range(4):  # a trainer that learns sooner is done sooner
@@ -186,9 +188,12 @@ class OfflineTrainerConformance(TrainerRules):
         trainer = self.make(recording)
         trainer.update()
         measured = self.make(recording, seed=2, purpose="evaluate", readable=False)
-        measured.load_model(copied(trainer.state_dict()["model"]))
+        weights = copied(trainer.state_dict()["model"])
+        measured.load_model(weights)
         batch = first_batch(self.environment())
-        assert_equal(act(trainer.policy, batch), act(measured.policy, batch))
+        expected = act(trainer.policy, batch)
+        actions = act(measured.policy, batch)
+        assert_equal(expected, actions)
 
 
 def _update(trainer: Trainer, count: int) -> list[Any]:

@@ -96,7 +96,8 @@ class OptimizerConformance(RecordRules):
         optimizer = self.make(weights)
         take_steps(optimizer, weights, steps)
         optimizer.learning_rate = self.learning_rate / 2.0
-        resumed_weights = [nn.Parameter(p.detach().clone()) for p in weights]
+        copies = [weight.detach().clone() for weight in weights]
+        resumed_weights = [nn.Parameter(copy) for copy in copies]
         resumed = self.make(resumed_weights)
 
         def continue_with(stepped: PluginOptimizer) -> list[NDArray[Any]]:
@@ -136,12 +137,14 @@ def parameters() -> list[nn.Parameter]:
 
 def values(weights: list[nn.Parameter]) -> list[NDArray[Any]]:
     """Return copies of the parameters."""
-    return [p.detach().numpy().copy() for p in weights]
+    arrays = [weight.detach().numpy() for weight in weights]
+    return [array.copy() for array in arrays]
 
 
 def distance(weights: list[nn.Parameter]) -> float:
     """Return the value of the parabola, whose minimum is at 0."""
-    return sum(float(p.detach().square().sum()) for p in weights)
+    squares = [weight.detach().square().sum() for weight in weights]
+    return sum(float(square) for square in squares)
 
 
 def take_steps(optimizer: PluginOptimizer, weights: list[nn.Parameter], steps: int) -> float:
@@ -149,7 +152,8 @@ def take_steps(optimizer: PluginOptimizer, weights: list[nn.Parameter], steps: i
     first = distance(weights)
     for _ in range(steps):
         optimizer.zero_grad()
-        squares = torch.stack([p.square().sum() for p in weights])
-        squares.sum().backward()  # type: ignore[no-untyped-call]
+        squares = [weight.square().sum() for weight in weights]
+        total = torch.stack(squares).sum()
+        total.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return first

@@ -102,8 +102,10 @@ class ThreadRanks(Ranks):
     def share_slots(self, env_index: NDArray[np.int64], first_env: int) -> SlotShare:
         """Return the share of this rank. The slots are in the order of their environments."""
         parts = self.all_gather(env_index + first_env)
-        begin = sum(len(part) for part in parts[: self.rank])
-        slots = np.arange(begin, begin + len(env_index))
+        earlier = parts[: self.rank]
+        begin = sum(len(part) for part in earlier)
+        end = begin + len(env_index)
+        slots = np.arange(begin, end)
         all_env_index = np.concatenate(parts)
         return SlotShare(len(all_env_index), slots, all_env_index)
 

@@ -73,7 +73,8 @@ class RecordRules(Rules):
 
     def record(self, plugins: Plugins | None = None) -> Any:
         """Return the record."""
-        return (plugins or self.plugins()).record(self.record_class, self.reference)
+        plugins = plugins or self.plugins()
+        return plugins.record(self.record_class, self.reference)
 
     @cached_property
     def _record(self) -> Any:
@@ -94,7 +95,9 @@ class RecordRules(Rules):
         settings = {behavior.name: BehaviorSettings() for behavior in behaviors}
         config = RunConfig(behaviors=settings)
         specs = {behavior.name: behavior for behavior in behaviors}
-        return RunContext(config, self.plugins(), directory or self.directory, 1, 1, behaviors=specs)
+        plugins = self.plugins()
+        directory = directory or self.directory
+        return RunContext(config, plugins, directory, 1, 1, behaviors=specs)
 
     def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
         record = self.record()
@@ -109,9 +112,14 @@ def checked_block(record: Record, block: Mapping[str, Any], attribute: str = "se
 
     ``attribute`` of the record names the class of the settings.
     """
-    settings, problems = read_settings(record.resolve(attribute), dict(block))
+    settings_class = record.resolve(attribute)
+    settings, problems = read_settings(settings_class, dict(block))
     if problems:
-        raise ConfigError("; ".join(f"{dotted((record.name, *path))}: {text}" for path, text in problems))
+        lines = []
+        for path, text in problems:
+            key = dotted((record.name, *path))
+            lines.append(f"{key}: {text}")
+        raise ConfigError("; ".join(lines))
     return settings
 
 
@@ -135,4 +143,5 @@ def doctor(plugin: str, rule: str, imported: bool = False) -> list[str]:
 
 def installed(name: str) -> Plugins:
     """Return the installed plugins, with that of ``name``, NAME or DIST/NAME, turned on."""
-    return load_plugins(selection_from(environ={}, used=(name,)))
+    selection = selection_from(environ={}, used=(name,))
+    return load_plugins(selection)

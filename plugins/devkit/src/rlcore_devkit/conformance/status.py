@@ -97,7 +97,8 @@ class StatusSectionConformance(Rules):
         run = self.run()
         self.change(plugins, run)
         reported = from_checkpoint(plugins.report_status(run))
-        for unknown in ({}, {"acme-other": {"kept": [1, None]}, "metadata": {"run_steps": 1000}}):
+        others = {"acme-other": {"kept": [1, None]}, "metadata": {"run_steps": 1000}}
+        for unknown in ({}, others):
             resumed = self.plugins()
             resumed_run = self.run(f"resumed-{len(unknown)}", 1000)
             status = from_checkpoint({**unknown, **reported})
@@ -134,9 +135,12 @@ class StatusSectionConformance(Rules):
     def test_runs_of_one_process_are_independent(self) -> None:
         """State of a run belongs in ``run.stash``, not in the plugin's module."""
         plugins = self.plugins()
-        untouched = plugins.report_status(self.run("first"))
-        self.change(plugins, self.run("other"))
-        assert plugins.report_status(self.run("second")) == untouched
+        first = self.run("first")
+        untouched = plugins.report_status(first)
+        other = self.run("other")
+        self.change(plugins, other)
+        second = self.run("second")
+        assert plugins.report_status(second) == untouched
 
     def test_inference_leaves_the_files_of_the_run_alone(self) -> None:
         plugins = self.plugins()

@@ -47,7 +47,8 @@ class TensorEnvironmentConformance(EnvironmentConformance):
         batches = first_batches(environment)
         yield batches
         for _ in range(self.steps):
-            batches = environment.step(_random(environment, batches, generator))
+            actions = _random(environment, batches, generator)
+            batches = environment.step(actions)
             yield batches
 
     def test_implements_the_tensor_protocol(self) -> None:
@@ -115,8 +116,9 @@ class TensorEnvironmentConformance(EnvironmentConformance):
 def _random(
     environment: TensorEnvironment, batches: Mapping[str, TensorBatch], generator: np.random.Generator
 ) -> dict[str, TensorActions]:
+    device = environment.device
     drawn = random_actions(environment.behaviors, _on_host(batches), generator)
-    return {name: TensorActions.of(actions, environment.device) for name, actions in drawn.items()}
+    return {name: TensorActions.of(actions, device) for name, actions in drawn.items()}
 
 
 def _on_host(batches: Mapping[str, TensorBatch]) -> Batches:

@@ -27,6 +27,8 @@ MASKS = ("obs:action_mask", "info:action_mask", "info:legal_action_mask")
 """Keys, in EnvPool's description of what a step returns, under which a mask of allowed actions may be."""
 
 Path = tuple[str, ...]
+Space = spaces.Space[Any]
+Flags = NDArray[np.bool_]
 
 
 @attrs.frozen(eq=False)
@@ -39,10 +41,10 @@ class Leaf:
     """
 
     path: Path
-    space: spaces.Space[Any]
+    space: Space
 
     @classmethod
-    def of(cls, path: Path, space: spaces.Space[Any]) -> Leaf:
+    def of(cls, path: Path, space: Space) -> Leaf:
         if not isinstance(space, spaces.Box):
             return cls(path, space)
         if space.shape == ():
@@ -105,15 +107,16 @@ class TaskSpaces:
             values = self.leaves[0].read(raw, rows)
         return self.observing.convert(values, rows)
 
-    def masks(self, raw: Any, info: Mapping[str, Any], rows: int) -> NDArray[np.bool_] | None:
+    def masks(self, raw: Any, info: Mapping[str, Any], rows: int) -> Flags | None:
         """Return which options each of ``rows`` environments allows, [rows, options], branches side by side."""
         if self.mask is None:
             return None
-        value = _entry({"obs": raw, "info": info}, self.mask)
+        returned = {"obs": raw, "info": info}
+        value = np.asarray(_entry(returned, self.mask))
         shape = (rows, sum(self.acting.discrete))
-        return action_mask(np.asarray(value).reshape(shape), shape)
+        return action_mask(value.reshape(shape), shape)
 
-    def final(self, mask: NDArray[np.bool_] | None, ended: NDArray[np.intp]) -> NDArray[np.bool_] | None:
+    def final(self, mask: Flags | None, ended: NDArray[np.intp]) -> Flags | None:
         """Return the masks [K, options] at the final observations of the ``ended`` rows [K] of ``mask``."""
         if mask is None or not ended.size:
             return None
@@ -128,7 +131,7 @@ def _entry(values: Any, path: Path) -> Any:
     return values
 
 
-def _leaves(space: spaces.Space[Any], path: Path = ()) -> Iterator[tuple[Path, spaces.Space[Any]]]:
+def _leaves(space: Space, path: Path = ()) -> Iterator[tuple[Path, Space]]:
     if isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():
             yield from _leaves(part, (*path, str(key)))
@@ -143,12 +146,12 @@ def _unbounded(space: spaces.Box) -> spaces.Box:
         return space
     # std::numeric_limits<float>::min() is the smallest positive number, which EnvPool has as the lowest of a space.
     limits = np.finfo(dtype)
-    low = np.where(space.low == limits.tiny, -np.inf, space.low)
-    high = np.where(space.high == limits.max, np.inf, space.high)
-    return spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype.type)
+    low = np.where(space.low == limits.tiny, -np.inf, space.low).astype(dtype)
+    high = np.where(space.high == limits.max, np.inf, space.high).astype(dtype)
+    return spaces.Box(low, high, dtype=dtype.type)
 
 
-def _choices(space: spaces.Space[Any]) -> spaces.Space[Any]:
+def _choices(space: Space) -> Space:
     """Return an action space in which integers are choices."""
     if not isinstance(space, spaces.Box):
         return space
@@ -156,7 +159,8 @@ def _choices(space: spaces.Space[Any]) -> spaces.Space[Any]:
         return _unbounded(space)
     low = space.low.astype(np.int64)
     high = space.high.astype(np.int64)
-    return spaces.MultiDiscrete(high - low + 1, start=low)
+    options = high - low + 1
+    return spaces.MultiDiscrete(options, start=low)
 
 
 def _mask(returned: Mapping[str, Any], branches: tuple[int, ...]) -> Path | None:

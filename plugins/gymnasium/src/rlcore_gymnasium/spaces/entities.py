@@ -90,8 +90,9 @@ class SequencePart(EntitiesPart):
             )
         rows = np.zeros(self.spec.shape, np.float32)
         if count:
+            converted = self.values.convert(value, count)
             rows[:count, 0] = 1.0
-            rows[:count, 1:] = self.values.convert(value, count).reshape(count, -1)
+            rows[:count, 1:] = converted.reshape(count, -1)
         return rows
 
 
@@ -102,7 +103,8 @@ class PaddedPart(EntitiesPart):
         matrix, mask_or_count = value
         present = self._present(mask_or_count)
         rows = np.zeros(self.spec.shape, np.float32)
-        converted = self.values.convert(np.asarray(matrix)[None], 1)[0]
+        one_row = np.asarray(matrix)[None]
+        [converted] = self.values.convert(one_row, 1)
         rows[present, 0] = 1.0
         # What the environment pads absent rows with must not be seen: they are zeros.
         rows[present, 1:] = converted[present]
