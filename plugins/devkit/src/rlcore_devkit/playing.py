@@ -207,6 +207,7 @@ def _check_waiting_agents(batch: AgentBatch, needs_action: Array) -> None:
 
 
 SEEN = ("observations", "action_mask")  # what the next action depends on
+# What a step led to, in the episode that it was a step of.
 RESULTS = (
     "reward",
     "terminated",

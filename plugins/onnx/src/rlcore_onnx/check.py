@@ -17,8 +17,8 @@ from rlcore_onnx.examples import example_mask, example_observations
 from rlcore_onnx.session import Arrays, Session
 from rlcore_torch import ActionLayout, PolicyModule
 
-ROWS = (1, 2, 7)
-STEPS = 4
+ROWS = (1, 2, 7)  # the size of a batch is not fixed in the file
+STEPS = 4  # over which memory is carried
 
 Mask = NDArray[np.bool_] | None
 Memory = NDArray[np.float32] | None

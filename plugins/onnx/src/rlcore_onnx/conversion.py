@@ -31,6 +31,7 @@ ROWS = 3  # of the examples
 SMALLEST = 2.0**-24
 """The distance that uniform numbers keep from 0 and 1, whose logarithms are infinite: that of 1 to the next smaller
 float32."""
+# Operators that draw. A file must give equal actions for equal inputs: its random numbers are the input epsilon.
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 
 

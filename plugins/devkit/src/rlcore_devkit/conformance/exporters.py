@@ -52,6 +52,7 @@ _CAMERA = ObservationSpec("camera", (20, 24, 3), np.uint8, "image")
 
 
 def _behavior(*observations: ObservationSpec, continuous: int = 0, discrete: tuple[int, ...] = ()) -> BehaviorSpec:
+    # Two parts have other bounds than -1 and 1, so that actions in another unit differ.
     low = np.array([-2.0, 0.0, -1.0], np.float32)[:continuous]
     high = np.array([1.0, 5.0, 1.0], np.float32)[:continuous]
     envs = np.arange(2)

@@ -75,6 +75,7 @@ def play_on(trainer: Trainer, environment: Environment, batch: AgentBatch, steps
     """Continue the loop of a run from ``batch``."""
     [name] = environment.behaviors
     for _ in range(steps):
+        # A copy: the environment may write the next step into the memory of this one.
         mask: Mask = copied(batch.action_mask)
         actions = trainer.act(batch)
         batch = environment.step({name: actions})[name]
@@ -82,6 +83,7 @@ def play_on(trainer: Trainer, environment: Environment, batch: AgentBatch, steps
         means = None
         if trainer.ready():
             stats = trainer.update()
+            # A value may be a sequence with a number for each episode.
             means = {tag: float(np.mean(value)) for tag, value in stats.items()}
         yield Step(mask, actions, means, batch)
 
@@ -105,6 +107,7 @@ def learn_on(trainer: Trainer, environment: Environment, batch: AgentBatch, step
 
 def spoil_arrays(batch: AgentBatch) -> None:
     """Overwrite a batch, as its environment may do."""
+    # No observation of the small environments is 77, so what is read of it shows in the weights.
     for observations in (batch.observations, batch.final_observations or {}):
         for array in observations.values():
             array[...] = 77

@@ -36,6 +36,7 @@ Observations = dict[str, NDArray[Any]]
 _BOARD = ObservationSpec("board", (6,), np.float32)
 _CAMERA = ObservationSpec("camera", (8, 8, 3), np.uint8, "image")
 _SEEN = (_BOARD, _CAMERA)
+# Not -1 and 1, and not alike: an opponent must read the bounds.
 _LOW = np.array([-2.0, 0.0], np.float32)
 _HIGH = np.array([1.0, 5.0], np.float32)
 

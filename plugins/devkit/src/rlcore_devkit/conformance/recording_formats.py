@@ -36,7 +36,7 @@ _WIND = ObservationSpec("wind", (2, 2), np.float64)
 _ROOM = ObservationSpec("room", (4,), np.float32, "one_hot")
 _CAMERA = ObservationSpec("camera", (40, 40, 3), np.uint8, "image")
 _LOW = np.array([-2.0, 0.0], np.float32)
-_HIGH = np.array([1.0, np.inf], np.float32)
+_HIGH = np.array([1.0, np.inf], np.float32)  # JSON has no infinity, and a format must keep it
 
 BEHAVIORS: dict[str, BehaviorSpec] = {
     "continuous": BehaviorSpec("Walker", (_STATE,), 2, (), _LOW, _HIGH),

@@ -368,7 +368,7 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         trainer = self.make(environment)
         learn(trainer, environment, self.steps)
         del trainer
-        gc.collect()
+        gc.collect()  # a trainer may be in a cycle of references, and end its threads when it is freed
         assert set(threading.enumerate()) <= before
 
     # ------------------------------------------------------------ saving
