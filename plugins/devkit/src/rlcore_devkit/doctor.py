@@ -89,7 +89,9 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
     for plugin in chosen:
         findings += _diagnose(plugins, plugin, import_targets, own_commands)
     labels = {plugin.label for plugin in chosen}
-    findings += [finding for finding in _clashes(plugins) if finding.plugin in labels]
+    for clash in _clashes(plugins):
+        if clash.plugin in labels:
+            findings.append(clash)
     if as_json:
         document = {"findings": [finding._asdict() for finding in findings]}
         click.echo(json.dumps(document, indent=4))
@@ -99,7 +101,8 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
             echo(f"{label}:" if of_plugin else f"{label}: ok")
             for finding in of_plugin:
                 echo(f"  {finding.level}: {finding.message}")
-    if any(finding.level == "error" for finding in findings):
+    levels = {finding.level for finding in findings}
+    if "error" in levels:
         context.exit(ExitCode.INTERNAL)
 
 
@@ -114,39 +117,41 @@ def _diagnose(
 ) -> Iterator[Finding]:
     """The findings about one plugin alone. A plugin's command may not have one of the names in ``own_commands``."""
 
-    found = partial(Finding, plugin.label)
+    finding = partial(Finding, plugin.label)
     if plugin.refused:
-        yield found("error", "fits rlcore", plugin.refused)
+        yield finding("error", "fits rlcore", plugin.refused)
         return
     if plugin.lacks and not plugin.on:
-        yield found("warning", "libraries", f"needs {plugin.lacks}; nothing else of it was checked")
+        yield finding("warning", "libraries", f"needs {plugin.lacks}; nothing else of it was checked")
         return
     if plugin.distribution and not plugin.essential:  # a local plugin has no metadata
         bounded = any(Requirement(text).specifier for text in plugin.requires)
         if not bounded:
-            yield found("warning", "bounds", "sets no bounds on rlcore; require for example 'rlcore>=0.1,<0.2'")
+            yield finding("warning", "bounds", "sets no bounds on rlcore; require for example 'rlcore>=0.1,<0.2'")
         if not plugin.contracts:
             keyword = f"rlcore-plugin-contract-{CONTRACT}"
             message = f"declares no contract; add the keyword {keyword} to its metadata, and install it again"
-            yield found("warning", "contract", message)
+            yield finding("warning", "contract", message)
     if plugin.warning:
-        yield found("warning", "versions", plugin.warning)
+        yield finding("warning", "versions", plugin.warning)
     if plugin.editable and (source := _changed_since_installed(plugin)):
         message = f"its pyproject.toml and its installed entry points differ; run pip install -e {source}"
-        yield found("warning", "entry points", message)
+        yield finding("warning", "entry points", message)
     records = plugins.records_of(plugin.label)
     if plugin.label in plugins.broken:
-        yield found("error", "loads", str(plugins.broken[plugin.label]))
+        yield finding("error", "loads", str(plugins.broken[plugin.label]))
         return
     if not plugins.implemented(plugin.label):
-        yield found("error", "hooks", f"{plugin.module} implements no hook; mark functions with @rlcore.hookimpl")
+        yield finding("error", "hooks", f"{plugin.module} implements no hook; mark functions with @rlcore.hookimpl")
     commands = {record.name for record in records if record.kind == "command"}
-    for name in sorted(commands & set(own_commands)):
-        yield found("error", "commands", f"the command {name!r} is core's own and would never be called")
+    hidden = commands & set(own_commands)
+    for name in sorted(hidden):
+        yield finding("error", "commands", f"the command {name!r} is core's own and would never be called")
     for message in plugins.deprecations(plugin):
-        yield found("warning", "deprecated", message)
-    for message in _private_imports(plugin, _packages_of_others(plugin, plugins.found)):
-        yield found("warning", "private", message)
+        yield finding("warning", "deprecated", message)
+    others = _packages_of_others(plugin, plugins.found)
+    for message in _private_imports(plugin, others):
+        yield finding("warning", "private", message)
     if plugin.distribution or not plugin.module.endswith(".py"):
         yield from _import_cost(plugin)
     if not import_targets:
@@ -159,16 +164,17 @@ def _diagnose(
         except PluginError as error:
             extra = _missing_extra(plugin, error)
             if extra:
-                yield found("warning", "targets", f"{error}; {pip_install(extra)} to use it")
+                yield finding("warning", "targets", f"{error}; {pip_install(extra)} to use it")
             else:
-                yield found("error", "targets", str(error))
+                yield finding("error", "targets", str(error))
 
 
 def _clashes(plugins: Plugins) -> Iterator[Finding]:
     """Clashes between plugins: of their names, of their records, and of stores of the status."""
     for message, rivals, fatal in plugins.obstacles():
+        level: Literal["error", "warning"] = "error" if fatal else "warning"
         for plugin in rivals:
-            yield Finding(plugin.label, "error" if fatal else "warning", "clash", message)
+            yield Finding(plugin.label, level, "clash", message)
     for kind in plugins.kinds:
         for _, group in groupby(plugins.records(kind), key=lambda record: record.name):
             records = list(group)
@@ -177,9 +183,10 @@ def _clashes(plugins: Plugins) -> Iterator[Finding]:
             message = plugins.clash(records)
             # A file can write DIST/NAME for other records, but not for blocks.
             blocks = isinstance(records[0], ConfigSection | BehaviorSection)
+            level = "error" if blocks else "warning"
             for record in records:
                 if record.plugin is not None:
-                    yield Finding(record.plugin.label, "error" if blocks else "warning", "clash", message)
+                    yield Finding(record.plugin.label, level, "clash", message)
     stores = plugins.answering("rlcore_write_status")  # every other factory may be answered by several
     if len(stores) > 1:
         labels = ", ".join(store.label for store in stores)

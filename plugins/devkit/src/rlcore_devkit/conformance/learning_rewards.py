@@ -14,8 +14,11 @@ from rlcore import BehaviorSpec, RewardProviderSpec, RewardSettings, Transitions
 
 def recording() -> bool | None:
     """Whether PyTorch records gradients now; None without PyTorch."""
+    # Not imported: a trainer may need no PyTorch.
     torch = sys.modules.get("torch")
-    return None if torch is None else bool(torch.is_grad_enabled())
+    if torch is None:
+        return None
+    return bool(torch.is_grad_enabled())
 
 
 class LearningReward:
@@ -39,7 +42,9 @@ class LearningReward:
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
         assert recording() is not True, "evaluate() is called with torch.no_grad; see rlcore.RewardProvider"
         self.rewarded += transitions.reward.size
-        return transitions.reward * np.float32(1 + self.updates / 10)
+        # A reward that changes with each update shows whether its state is restored.
+        factor = np.float32(1 + self.updates / 10)
+        return transitions.reward * factor
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
         assert recording() is not False, "update() is called with torch.enable_grad; see rlcore.RewardProvider"
@@ -52,10 +57,14 @@ class LearningReward:
         if collected is None:
             return
         count = collected.reward.size
-        columns = [collected.observations[name].reshape(count, -1) for name in self.observations]
+        columns = []
+        for name in self.observations:
+            observations = collected.observations[name]
+            columns.append(observations.reshape(count, -1))
         for positions, slots in collected.by_time():
             for position, slot in zip(positions, slots, strict=True):
-                content = b"".join(column[position].tobytes() for column in columns)
+                parts = [column[position].tobytes() for column in columns]
+                content = b"".join(parts)
                 self.collected.append((int(slot), content))
 
     def state_dict(self) -> dict[str, Any]:

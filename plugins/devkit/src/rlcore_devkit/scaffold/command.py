@@ -13,7 +13,9 @@ from rlcore_devkit.scaffold.names import new_package
 from rlcore_devkit.scaffold.writing import listed, write_plugin
 
 _WIDTH = max(map(len, KINDS))
-_KINDS = "\b\nKinds:\n" + "\n".join(f"  {name.ljust(_WIDTH)}  {kind.summary_line}" for name, kind in KINDS.items())
+_LINES = [f"  {name.ljust(_WIDTH)}  {kind.summary_line}" for name, kind in KINDS.items()]
+# Without the backspace, click would fill the lines into a paragraph.
+_KINDS = "\n".join(["\b", "Kinds:", *_LINES])
 
 
 @click.command("new", epilog=_KINDS)
@@ -52,7 +54,9 @@ def new_command(
     rlcore-walker, acme-walker of acme-rl-walker.
     """
     root = context.find_root()
-    commands = root.command.list_commands(root) if isinstance(root.command, click.Group) else ()
+    commands: list[str] = []
+    if isinstance(root.command, click.Group):
+        commands = root.command.list_commands(root)
     package = new_package(name, kinds, distribution=distribution, module=module, commands=commands)
     about = new_about(parent, license=license, author=author, email=email, urls=urls, description=description)
     directory = write_plugin(package, parent, about)
@@ -63,4 +67,5 @@ def new_command(
         click.echo(f"  rlcore run {package.example(kind)}")
         needs |= dict.fromkeys(KINDS[kind].needs)
     examples = "examples need" if package.several else "example needs"
-    click.echo(f"\nThe {examples} {listed(list(needs))}.")
+    libraries = listed(list(needs))
+    click.echo(f"\nThe {examples} {libraries}.")
