@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, ConfigError, Environment, EpisodeSeeds, Parameters, did_you_mean
@@ -24,10 +23,6 @@ REFUSED = {
     "life_loss_info": "lives are no episodes of their own; episodic_life: true has trainers learn from each life",
     "batch_size": "all games step together; leave it out",
 }
-
-
-def is_atari(spec: EnvSpec) -> bool:
-    return spec.vector_entry_point == "ale_py.vector_env:AtariVectorEnv"
 
 
 def raw_screens(env: Env, env_id: str) -> str | None:
@@ -53,15 +48,13 @@ def raw_screens(env: Env, env_id: str) -> str | None:
     )
 
 
-def vector_options(spec: EnvSpec, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options for the vectorized form of an environment; those of other games than Atari's do not change.
+def vector_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options for the vectorized form of an Atari game.
 
-    For ale-py, rewards are a game's score, which ale-py clips to [-1, 1] by default, and lives do not end episodes:
+    Rewards are the game's score, which ale-py clips to [-1, 1] by default, and lives do not end episodes:
     :class:`GamesWithLives` takes ``episodic_life``. Raises ConfigError for an option that ale-py does not have, and for
     one of :data:`REFUSED`.
     """
-    if not is_atari(spec):
-        return dict(options)
     from ale_py.vector_env import AtariVectorEnv
 
     known = list(inspect.signature(AtariVectorEnv).parameters)[2:]  # after the game, which the id names, and num_envs
@@ -80,13 +73,11 @@ def vector_options(spec: EnvSpec, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "reward_clipping": False, "episodic_life": False}
 
 
-def with_lives(environment: Environment, spec: EnvSpec, options: Mapping[str, Any]) -> Environment:
-    """Return ``environment``, the vectorized form of any game, with what only Atari games have.
+def with_lives(environment: Environment, options: Mapping[str, Any]) -> Environment:
+    """Return ``environment``, the vectorized form of an Atari game, with what only Atari games have.
 
     Their observations are declared stacks of frames, and ``episodic_life`` makes trainers learn life by life.
     """
-    if not is_atari(spec):
-        return environment
     assert isinstance(environment, NativeEnvironment)
     (name,) = environment.behaviors
     environment.behaviors = {name: stacked(environment.behaviors[name])}

@@ -22,7 +22,7 @@ from rlcore import (
     pip_install,
     repeating,
 )
-from rlcore_gymnasium.atari import AtariOnFilm, is_atari, raw_screens, vector_options, with_lives
+from rlcore_gymnasium.atari import AtariOnFilm, raw_screens, vector_options, with_lives
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.failures import failing_as
 from rlcore_gymnasium.in_process import InProcessEnvironment
@@ -42,6 +42,8 @@ from rlcore_gymnasium.wrappers import WrapperEntry, wrapper_entries
 if TYPE_CHECKING:
     from rlcore import RunContext
 
+ATARI = "ale_py.vector_env:AtariVectorEnv"  # the vectorized form of the games of ale-py
+
 
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:
     """Create ``run.num_envs`` environments with the id ``settings.id``, natively vectorized if possible.
@@ -58,29 +60,31 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     options = dict(settings.options or {})
     if "wrappers" in options:
         raise ConfigError("belongs beside options: environment.wrappers", key=("environment", "options", "wrappers"))
-    wrappers = wrapper_entries(getattr(settings, "wrappers", ()))
+    listed = getattr(settings, "wrappers", ())
+    wrappers = wrapper_entries(listed) if listed else ()
     observations: Observations = getattr(settings, "observations", {})
     (behavior,) = run.behavior_names  # the record says that there must be one
     parameters = tuple(run.config.environment_parameters)
     vectorized = spec.vector_entry_point is not None and not spec.additional_wrappers
+    is_atari = spec.vector_entry_point == ATARI
     if vectorized and run.video is None and not wrappers:
-        options_of_all = vector_options(spec, options)
+        options_of_all = vector_options(options) if is_atari else options
         native = _native(env_id, behavior, run.num_envs, options_of_all, parameters, settings.parameters, observations)
         if native is not None:
             if isinstance(native, NativeEnvironment):
                 native.reported = settings.info
                 if are_tried(run):
                     native.try_resets()
-            return with_lives(native, spec, options)
+            return with_lives(native, options) if is_atari else native
     if spec.entry_point is None:
         raise EnvironmentFailed(f"{env_id}: has only a vectorized form, {_unusable(run, parameters, wrappers)}")
     film = {} if run.video is None else filming(env_id, run.video)
-    if film and is_atari(spec) and not parameters and not wrappers:
+    if film and is_atari and not parameters and not wrappers:
         make_game = partial(gymnasium.make_vec, env_id, num_envs=1, vectorization_mode="vector_entry_point")
         camera: Callable[..., Env] = film["wrappers"][0]
 
         def make_film() -> Env:
-            game = AtariOnFilm(make_game, vector_options(spec, options))
+            game = AtariOnFilm(make_game, vector_options(options))
             return camera(game)
 
         vector = _made(env_id, options, lambda: SyncVectorEnv([make_film] * run.num_envs))

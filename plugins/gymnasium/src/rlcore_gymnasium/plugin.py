@@ -72,8 +72,10 @@ def rlcore_check_config(config: RunConfig) -> str | None:
                     place = ".".join((*block, *ID))
                     # Said once: an evaluation inherits the id.
                     unchecked.setdefault(str(settings.id), f"{place} {settings.id!r}: {reason}")
-                for entry in wrapper_entries(getattr(settings, "wrappers", ())):
-                    entry.check(local)
+                wrappers = getattr(settings, "wrappers", ())
+                if wrappers:
+                    for entry in wrapper_entries(wrappers):
+                        entry.check(local)
             except ConfigError as error:
                 raise ConfigError(error.message, key=(*block, *error.key)) from error
     return "; ".join(unchecked.values()) or None
@@ -113,8 +115,8 @@ def registered(env_id: str | None) -> EnvSpec:
     The module of a package that :mod:`rlcore_gymnasium.worlds` knows need not be named.
     """
     module, name = _parts(env_id)
-    _refuse_namespace(env_id, module, name)
     if module:
+        _refuse_namespace(env_id, module, name)
         known = world_of(name)
         try:
             imported = importlib.import_module(module)

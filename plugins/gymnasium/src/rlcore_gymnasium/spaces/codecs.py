@@ -103,7 +103,8 @@ class ObservationPart:
         if 0 in shape:
             raise UnsupportedSpace(f"{where}: observation {name!r} has no numbers: its space is {space!r}")
         in_order = tuple(range(len(shape)))
-        image = None if flatten or matrix else image_layout(space, stack, channels)
+        is_vector = flatten or len(shape) < 2
+        image = None if is_vector or matrix else image_layout(space, stack, channels)
         if image is None:
             stored = (math.prod(shape),) if flatten else shape
             low = _bound(space.low, in_order, stored)
