@@ -83,7 +83,7 @@ def test_what_was_learned_continues_when_agents_appear(
     before: Any = run.behaviors["Agent"].trainer
     learned = before.state_dict()
     steps = run.steps
-    add_wanted_slots(run._training)  # type: ignore[arg-type]
+    add_wanted_slots(run._training, environment)  # type: ignore[arg-type]
     trainer: Any = run.behaviors["Agent"].trainer
     state = trainer.state_dict()
     assert trainer is not before and (trainer.steps, run.steps) == (steps, steps)

@@ -19,13 +19,10 @@ from rlcore.run.training import Training
 log = logging.getLogger(__name__)
 
 
-def add_wanted_slots(training: Training) -> None:
-    """Have the environment add slots, if it wants some, and begin new episodes. Called between two epochs."""
+def add_wanted_slots(training: Training, environment: AddsSlots) -> None:
+    """Have ``environment``, which wants slots, add them, and begin new episodes. Called between two epochs."""
     state = training.state
     session = training.session
-    environment = state.environment
-    if not isinstance(environment, AddsSlots) or not environment.wants_slots:
-        return
     refusal = _refusal(training)
     if refusal:
         if not training.slots_refused:
@@ -39,7 +36,7 @@ def add_wanted_slots(training: Training) -> None:
     with blamed(state.environment_name, "in add_slots", EnvironmentFailed):
         environment.add_slots()
     # The state of the run from here on, also for the checkpoint after an error of the environment.
-    grown = make_state(training.context, training.run.plugins, session.notifications.lesson_changed, environment)
+    grown = make_state(training.context, training.run.plugins, session.notifications.lesson_changed, state.environment)
     changes = []
     for name, behavior in grown.behaviors.items():
         before = state.behaviors[name].spec.slots

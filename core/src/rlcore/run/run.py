@@ -18,7 +18,7 @@ import attrs
 
 from rlcore.config.document import Document
 from rlcore.config.load import located
-from rlcore.contracts.environment import Environment
+from rlcore.contracts.environment import AddsSlots, Environment
 from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
 from rlcore.errors import EnvironmentEnded, RunStateError
 from rlcore.plugins.call import Plugins
@@ -104,7 +104,9 @@ class Run:
                 self.close()
                 raise StopIteration
             with located(self._prepared.document):
-                add_wanted_slots(self._started)
+                environment = self.environment
+                if isinstance(environment, AddsSlots) and environment.wants_slots:
+                    add_wanted_slots(self._started, environment)
                 return self._started.train_epoch()
         except StopIteration:
             raise

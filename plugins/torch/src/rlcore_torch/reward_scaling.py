@@ -70,12 +70,10 @@ class RewardScaling:
         share: SlotShare,
         ranks: Ranks,
     ) -> RewardScaling | None:
-        """Return what ``hyperparameters`` ask for, or None: without such a key, and without the environment's reward.
+        """Return what ``hyperparameters`` ask for; None without the environment's reward.
 
         ``names`` are the keys of the ``providers`` under ``reward_signals``.
         """
-        if not hyperparameters.normalize_rewards and hyperparameters.clip_rewards is None:
-            return None
         for place, name in enumerate(names):
             if is_extrinsic(name):
                 return cls(hyperparameters, place, providers[place].gamma, share, ranks)

@@ -220,11 +220,12 @@ class TorchTrainer:
 
     def make_reward_scaling(self) -> RewardScaling | None:
         """Return how the hyperparameters change the environment's reward, if they do and this run learns."""
-        if self.inference:
+        h = self.hyperparameters
+        if self.inference or (not h.normalize_rewards and h.clip_rewards is None):
             return None
         names = self.provider_names
         providers = self.providers
-        return RewardScaling.of(self.hyperparameters, names, providers, self.share, self.ranks)
+        return RewardScaling.of(h, names, providers, self.share, self.ranks)
 
     def normalize(self, batch: AgentBatch) -> None:
         """Add the observations of the slots that act next, in all ranks, to the running mean and variance.
