@@ -62,7 +62,6 @@ from .contracts.policy import Player as Player
 from .contracts.policy import Policy as Policy
 from .contracts.policy import Snapshot as Snapshot
 from .contracts.policy import policy_module as policy_module
-from .contracts.process_generators import ProcessGenerators as ProcessGenerators
 from .contracts.ranks import IdleGroups as IdleGroups
 from .contracts.ranks import Launch as Launch
 from .contracts.ranks import Ranks as Ranks
@@ -95,6 +94,7 @@ from .contracts.saved_values import saved_mapping as saved_mapping
 from .contracts.seeding import EpisodeSeeds as EpisodeSeeds
 from .contracts.seeding import EpisodeTable as EpisodeTable
 from .contracts.seeding import EpisodeUniforms as EpisodeUniforms
+from .contracts.seeding import ProcessGenerators as ProcessGenerators
 from .contracts.seeding import derive_generator as derive_generator
 from .contracts.seeding import derive_seed as derive_seed
 from .contracts.seeding import generator_state as generator_state

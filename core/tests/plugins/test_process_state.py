@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rlcore import StatsWriterSpec, load_plugins
-from rlcore.contracts.process_generators import ProcessGenerators
+from rlcore.contracts.seeding import ProcessGenerators
 from rlcore.plugins import process_state
 from rlcore.plugins.process_state import process_settings, watch_process
 from rlcore_devkit.fixtures import InstallPlugin

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.cli.run_texts import behavior_text
+from rlcore.cli.progress import behavior_text
 from rlcore.cli.terminal import fitted
 from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize

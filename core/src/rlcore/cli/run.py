@@ -17,9 +17,8 @@ import click
 from rlcore.cli.ending import ends_within, interrupts
 from rlcore.cli.main import report
 from rlcore.cli.options import PluginFlags, UserPath, complete_records, complete_runs, plugin_options
-from rlcore.cli.progress import is_silent, show_progress
+from rlcore.cli.progress import exit_code, is_silent, report_end, report_saved, show_progress, show_start
 from rlcore.cli.run_options import TAKER, WORDS, OptionsCommand, make_run
-from rlcore.cli.run_texts import exit_code, report_end, report_saved, show_start
 from rlcore.cli.terminal import ShortPaths, echo, lasting_console, show_log
 from rlcore.errors import ConfigError, EnvironmentEnded, EnvironmentFailed, RlcoreError
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from rlcore.config.load import located
 from rlcore.contracts.policy import read_by
-from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.ranks import Ranks
+from rlcore.contracts.seeding import ProcessGenerators
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
 from rlcore.plugins.installing import or_turn_on
 from rlcore.plugins.known import RANKS

@@ -18,9 +18,8 @@ from rlcore.config.rules import behavior_name_problems, behaviors_problem, worke
 from rlcore.contracts.behavior_spec import BehaviorSpec
 from rlcore.contracts.curriculum import LessonChange
 from rlcore.contracts.environment import Environment, KeepsBatches, SavesState, SendsSteps
-from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.ranks import IdleGroups
-from rlcore.contracts.seeding import EpisodeSeeds
+from rlcore.contracts.seeding import EpisodeSeeds, ProcessGenerators
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean, repeating
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext

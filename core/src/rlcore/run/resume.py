@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from rlcore.contracts.environment import Environment, SavesState
-from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.saved_values import loading_state, saved_mapping
+from rlcore.contracts.seeding import ProcessGenerators
 from rlcore.contracts.trainer import PortableTrainer
 from rlcore.errors import EnvironmentFailed, RunStateError
 from rlcore.plugins.failures import blamed

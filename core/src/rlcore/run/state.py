@@ -22,10 +22,9 @@ from rlcore.contracts.batches import AgentBatch
 from rlcore.contracts.curriculum import EpisodeParameters
 from rlcore.contracts.environment import Environment, KeepsBatches, SavesState
 from rlcore.contracts.parts import BoundaryPart
-from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import BehaviorResult
-from rlcore.contracts.seeding import EpisodeSeeds
+from rlcore.contracts.seeding import EpisodeSeeds, ProcessGenerators
 from rlcore.contracts.states import non_finite
 from rlcore.errors import EnvironmentEnded, EnvironmentFailed, RlcoreError, TrainingDiverged
 from rlcore.plugins.context import RunContext

@@ -17,9 +17,9 @@ from time import perf_counter, process_time
 import attrs
 
 from rlcore import ConfigError, EnvironmentSpec, PhaseTimes, RunContext, StashKey, StatSummary, Tag
-from rlcore_torch.few_gradient_steps import steps_of_update
 from rlcore_torch.ranks.refusals import refuse_in_ranks
 from rlcore_torch.settings import OnPolicySettings
+from rlcore_torch.warnings_at_start import steps_of_update
 
 __all__ = ["Measured", "advised", "with_ranks", "with_workers", "without_ranks", "without_workers"]
 

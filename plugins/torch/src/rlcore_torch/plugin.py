@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Mapping
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rlcore import (
@@ -220,9 +221,8 @@ def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: Ru
 @hookimpl
 def rlcore_run_started(run: RunContext) -> None:
     """Warn of settings that take few gradient steps and of encoders without effect; begin to measure other layouts."""
-    for message in import_module("rlcore_torch.unused_encoders").unused_encoders(run):
-        log.warning("%s", message)
-    for message in import_module("rlcore_torch.few_gradient_steps").few_gradient_steps(run):
+    warnings = import_module("rlcore_torch.warnings_at_start")
+    for message in chain(warnings.unused_encoders(run), warnings.few_gradient_steps(run)):
         log.warning("%s", message)
     import_module("rlcore_torch.layouts").advised(run, {})
 

@@ -14,10 +14,9 @@ from rlcore.contracts.behavior_spec import BehaviorSpec
 from rlcore.contracts.curriculum import PlayedParameters
 from rlcore.contracts.environment import DrawsParameters, Environment, Parameters
 from rlcore.contracts.policy import Player, Policy
-from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, FinishedEpisodes, Lineup
-from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
+from rlcore.contracts.seeding import EpisodeSeeds, ProcessGenerators, derive_seed
 from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, policy_named

@@ -15,10 +15,9 @@ from rlcore.contracts.behavior_spec import BehaviorSpec, spec_mismatch
 from rlcore.contracts.curriculum import PlayedParameters
 from rlcore.contracts.environment import Environment
 from rlcore.contracts.policy import Policy
-from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import EvaluationPlan, EvaluationResult, Lineup
-from rlcore.contracts.seeding import derive_seed
+from rlcore.contracts.seeding import ProcessGenerators, derive_seed
 from rlcore.errors import ConfigError, EnvironmentFailed, KeyPath, NonFiniteError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext

@@ -1,4 +1,4 @@
-"""A warning for settings that take few gradient steps for what is collected."""
+"""Warnings at the start of a run: settings that take few gradient steps, and encoders that have nothing to read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from rlcore import Preset, RunContext
+from rlcore import BehaviorSpec, Preset, RunContext
+from rlcore_torch.networks.settings import NetworkSettings
 from rlcore_torch.settings import OffPolicySettings, OnPolicySettings
 
-__all__ = ["MOST_AGENT_STEPS", "few_gradient_steps"]
+__all__ = ["MOST_AGENT_STEPS", "few_gradient_steps", "unused_encoders"]
 
 MOST_AGENT_STEPS = 64  # for one gradient step; more of them are many
 ADVICE = "small environments learn faster with more gradient steps"
@@ -70,3 +71,33 @@ def steps_of_update(h: OnPolicySettings, slots: int) -> tuple[int, int]:
     collected = rows * slots
     minibatches = max(1, round(collected / h.batch_size))
     return collected, h.num_epoch * minibatches
+
+
+def unused_encoders(run: RunContext) -> Iterator[str]:
+    """Yield a message for each behavior whose network settings name an encoder for nothing that its agents observe.
+
+    It is not an error: files of ML-Agents share ``default_settings`` between behaviors with and without images.
+    """
+    for name, spec in run.behaviors.items():
+        settings = run.config.behaviors.get(name, run.config.default_settings)
+        network = getattr(settings, "network_settings", None)
+        if isinstance(network, NetworkSettings):
+            for problem in _unused(network, spec):
+                yield f"behavior {name!r}: network_settings.{problem}"
+
+
+def _unused(network: NetworkSettings, spec: BehaviorSpec) -> Iterator[str]:
+    kinds = {o.kind for o in spec.observations}
+    observed = ", ".join(f"{o.name} of shape {list(o.shape)}" for o in spec.observations)
+    if network.vis_encode_type != "simple" and "image" not in kinds:
+        advice = ""
+        if any(2 <= len(o.shape) <= 4 for o in spec.observations):
+            advice = (
+                "; in environments of Gymnasium, environment.observations: {NAME: {channels: first}} makes an image of "
+                "an array"
+            )
+        name = network.vis_encode_type
+        yield f"vis_encode_type: {name} has no effect, because no observation is an image ({observed}){advice}"
+    if network.vector_encode_type is not None and kinds <= {"image", "entities"}:
+        name = network.vector_encode_type
+        yield f"vector_encode_type: {name} has no effect, because no observation is a vector ({observed})"
