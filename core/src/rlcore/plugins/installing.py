@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import importlib_metadata as metadata
 
@@ -56,6 +55,8 @@ def or_turn_on(package: str, plugin: str) -> str:
 @cache
 def checkout() -> Path | None:
     """The directory of the checkout that rlcore is imported or was installed from; None if it came from an index."""
+    from urllib.request import url2pathname  # brings ssl and http: most processes never give this advice
+
     import rlcore
 
     members = [Path(rlcore.__file__).resolve().parents[2]]

@@ -123,8 +123,11 @@ class Sender:
             return False
         note = self._finish(self.ended or "interrupted")
         left = len(self._refused_summaries)
-        first = next(iter(self._refused_summaries.values()), "")
-        self._tell({"left": left, "note": note, "error": f"{left} refused by the store: the summary of {first}"})
+        end = {"left": left, "note": note}
+        if left:
+            first = next(iter(self._refused_summaries.values()))
+            end["error"] = f"{left} refused by the store: the summary of {first}"
+        self._tell(end)
         return True
 
     def _note_error(self, error: str) -> None:
