@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Iterator
 from functools import partial
 from importlib import metadata
+from importlib.util import find_spec
 from itertools import groupby, product
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -272,11 +273,25 @@ def _private_imports(plugin: Plugin, others: Collection[str]) -> Iterator[str]:
     for source in sources:
         for line, name in _imported_names(source):
             package = name.partition(".")[0]
-            if package in ("rlcore", *others) and not _is_public(name):
+            if package not in ("rlcore", *others) or _is_public(name):
+                continue
+            place = f"{source.name}:{line} imports {name}"
+            if _exists(name):
                 yield (
-                    f"{source.name}:{line} imports {name}, which is not public and may move at any time; "
+                    f"{place}, which is not public and may move at any time; "
                     f"import from {package} what its API reference lists"
                 )
+            else:
+                yield f"{place}, which is not there; docs/how-to/porting.md has the names that moved before 0.1"
+
+
+def _exists(name: str) -> bool:
+    """Whether a dotted name is a module, or a name in one."""
+    module, _, last = name.rpartition(".")
+    try:
+        return hasattr(importlib.import_module(module), last) or find_spec(name) is not None
+    except ImportError:
+        return False
 
 
 def _imported_names(source: Path) -> Iterator[tuple[int, str]]:
