@@ -1,4 +1,4 @@
-"""What the training status of a run with self-play says of its games."""
+"""The section of the training status about self-play."""
 
 from __future__ import annotations
 
