@@ -228,3 +228,11 @@ def test_an_environment_with_names_and_one_without_an_id_get_no_behavior(load: A
 def test_a_file_without_settings_gets_no_behavior(plugins: Any) -> None:
     (only,) = messages("environment: {type: lone, id: X-v1}", plugins)
     assert only == "c.yaml: behaviors: missing; list a behavior, or give default_settings or a preset"
+
+
+def test_none_is_the_trainers_defaults(load: Any, plugins: Any) -> None:
+    text = "{}environment: {{id: Robot-v3, type: lone}}\ndefault_settings: {{trainer_type: ppo}}\n"
+    config: RunConfig = load(text.format("preset: none\n"))
+    assert config == load(text.format(""))
+    assert config.behaviors["Robot"].time_horizon == 64
+    jsonschema.validate(yaml.safe_load(text.format("preset: none\n")), json_schema(plugins))

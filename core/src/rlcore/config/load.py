@@ -21,6 +21,7 @@ from rlcore.config.structure import build
 from rlcore.config.used_records import with_records, without_blocks_of_absent
 from rlcore.errors import ConfigError, KeyPath, NotInstalled
 from rlcore.settings import RunConfig
+from rlcore.settings.blocks import NO_PRESET
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
@@ -99,7 +100,7 @@ def _checked(document: Document, plugins: Plugins, problems: Problems, reader: R
 
 
 def _with_preset(document: Document, plugins: Plugins) -> Document:
-    if document.data.get("preset") is None:
+    if document.data.get("preset") in (None, NO_PRESET):
         return attrs.evolve(document, data=document.data.without("preset"))
     from rlcore.config.presets import with_preset
 

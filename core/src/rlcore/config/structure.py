@@ -327,7 +327,7 @@ class Reader:
             if info.choices and isinstance(value, str):
                 hint = did_you_mean(value, map(str, info.choices))
             raise Refused(f"{problem}, not {short_repr(data)}{hint}")
-        if info.record is not None and isinstance(value, str):
+        if info.record is not None and isinstance(value, str) and value not in (info.choices or ()):
             self.find(info.record, value)
         return value
 

@@ -27,6 +27,7 @@ MAX_EPISODES = 1_000_000
 MAX_CHECKPOINTS = 1_000_000
 # Longer than the episodes of any known benchmark, so that no result changes; it bounds episodes that never end.
 MAX_EPISODE_STEPS = 100_000
+NO_PRESET = "none"  # in place of a preset's name
 
 
 _NETWORKS = (".pt", ".onnx", ".nn")  # of ML-Agents
@@ -393,7 +394,10 @@ class RunConfig:
     """A whole configuration, checked and complete."""
 
     preset: str | None = setting(
-        None, "Preset: a plugin's values for keys that the file does not give (an rlcore key).", record="preset"
+        None,
+        "Preset: a plugin's values for keys that the file does not give; none: the trainers' defaults (an rlcore key).",
+        record="preset",
+        choices=(NO_PRESET,),
     )
     behaviors: dict[str, BehaviorSettings] = setting(factory=dict, description="How each behavior learns.")
     default_settings: BehaviorSettings | None = setting(

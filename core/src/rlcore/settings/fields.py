@@ -87,7 +87,7 @@ class FieldInfo:
         minimum: Smallest allowed value; None: no limit.
         maximum: Largest allowed value; None: no limit.
         exclusive_minimum: Value that must be exceeded; None: no limit.
-        choices: The allowed values; None: any.
+        choices: The allowed values; None: any. Of a ``record``, words that may stand in place of its name.
         check: Returns the problem of a value that is not None, or None.
         secret: Whether the value is neither written to a file nor shown.
         record: Kind of the record that the text names, such as ``"schedule"``; None for other values.
@@ -158,7 +158,7 @@ class FieldInfo:
                 if problem:
                     return f"each {problem}"
             return None
-        if self.choices is not None and value not in self.choices:
+        if self.record is None and self.choices is not None and value not in self.choices:
             return f"must be one of {', '.join(map(str, self.choices))}"
         # "not at least" instead of "below", so that NaN is refused too.
         if self.minimum is not None and not value >= self.minimum:
@@ -219,7 +219,8 @@ def setting(
     ``check(value)`` returns what is wrong with a value, such as ``"must be even"``,
     or None; a list's elements are checked one by one. A ``secret``, such as a password, is not in the
     ``configuration.yaml`` of a run and its checkpoints, nor in messages; a resumed run needs it again. ``record`` is
-    the kind of the record that a text names, such as ``"schedule"``: a file may have the registered names only.
+    the kind of the record that a text names, such as ``"schedule"``: a file may have the registered names only, and
+    the words of ``choices``.
     ``chooses`` says whose settings the field has, if another key names a record.
 
     ``foreign`` says whether a configuration that ``rlcore pull`` downloads may set the field. By default, numbers,
