@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlcore import ConfigError, load_config, load_plugins, main, read_document
-from rlcore_zoo.collection import names, path_of
+from rlcore import ConfigError, load_config, load_plugins, main, read_document, read_run
+from rlcore_zoo.collection import file_for, names, path_of
 from rlcore_zoo.entries import entries, fingerprint, read_index, read_measurements
 
 KINDS = {"classic", "box2d", "mujoco", "minigrid", "atari", "pettingzoo", "unity"}
@@ -141,3 +141,54 @@ def test_an_entry_of_the_index_with_an_unknown_kind_is_named(tmp_path: Path) -> 
 
 def test_names_are_those_of_the_files() -> None:
     assert "ppo/Hopper-v5" in names() and path_of("ppo/Hopper-v5.yaml") == path_of("ppo/Hopper-v5")
+
+
+def found_for(env_id: str, trainer: str | None = None, **environment: str) -> str | None:
+    settings = {} if trainer is None else {"trainer_type": trainer}
+    return file_for({"environment": {"id": env_id, **environment}, "default_settings": settings})
+
+
+def test_an_environment_is_found_by_its_id_its_trainer_and_its_type() -> None:
+    assert found_for("CartPole-v1") == "ppo/CartPole-v1"
+    assert found_for("CartPole-v1", "dqn") == found_for("CartPole-v1", "rlcore-dqn/dqn") == "dqn/CartPole-v1"
+    assert found_for("MountainCar-v0") == "dqn/MountainCar-v0"  # there is none of PPO, SAC and TD3
+    assert found_for("ALE/Pong-v5") == found_for("ale_py:ALE/Pong-v5") == "ppo/Pong-v5"
+    assert found_for("openspiel/kuhn_poker") == found_for("openspiel/kuhn_poker", type="pettingzoo")
+    assert found_for("openspiel/kuhn_poker") == "ghost/kuhn_poker"
+    for env_id, trainer, environment in (
+        ("CartPole-v0", None, {}),
+        ("CartPole-v1", "td3", {}),
+        ("CartPole-v1", None, {"type": "acme"}),
+        ("acme:CartPole-v1", None, {}),
+        ("Pong-v5", None, {}),
+        ("UnityReach", None, {}),
+    ):
+        assert found_for(env_id, trainer, **environment) is None, env_id
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "expected"),
+    [
+        ("", "zoo:ppo/CartPole-v1", {"trainer_type": "ppo", "summary_freq": 5000}),
+        ("--set default_settings.summary_freq=7", "zoo:ppo/CartPole-v1", {"trainer_type": "ppo", "summary_freq": 7}),
+        ("--trainer dqn", "zoo:dqn/CartPole-v1", {"trainer_type": "dqn"}),
+        ("--preset dqn", "", {"trainer_type": "dqn", "summary_freq": 50000}),
+        ("--preset none", "", {"trainer_type": "ppo", "summary_freq": 50000}),
+        ("--set preset=none", "", {"trainer_type": "ppo", "summary_freq": 50000}),
+        ("-p no:zoo", "", {"trainer_type": "ppo", "summary_freq": 50000}),
+    ],
+)
+def test_a_run_without_a_file_and_a_preset_begins_with_that_of_the_zoo(
+    words: str,
+    file: str,
+    expected: dict[str, object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--env", "CartPole-v1", "--max-steps", "8", *words.split()]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[1] for line in lines if line[0] == "file"] == ([file] if file else [])
+    settings = read_run("CartPole-v1").configuration["behaviors"]["CartPole"]
+    assert {key: settings[key] for key in expected} == expected and settings["max_steps"] == 8

@@ -54,6 +54,8 @@ def description_lines(run: StartDescription) -> list[tuple[str, str]]:
         lines.append(("learns from", "recorded data"))
     else:
         lines.append(("environment", environment_text(run.environment)))
+    if run.collected is not None:
+        lines.append(("file", run.collected))
     if run.preset is not None:
         lines.append(("preset", run.preset))
     if run.ranks > 1:

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 def run_command(config: Path | None, sets: tuple[str, ...], chosen: PluginFlags, **flags: Any) -> int:
     """Train agents as CONFIG describes; or, without a file, in the environment ID of --env.
 
-    Options change keys of CONFIG. Without CONFIG, --env begins with an empty one.
+    Options change keys of CONFIG. Without CONFIG and --preset, --env begins with the file that an installed collection
+    has for ID, such as zoo:ppo/CartPole-v1, or with an empty one.
     Ctrl-C saves a checkpoint and ends the run; a second one ends it at once. If the output is lost (a closed terminal
     or pipe, a full disk), the run continues without it.
     """

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from rlcore.cli.commands import listed_options
@@ -212,9 +213,8 @@ OF_BEHAVIORS = {
 
 def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], chosen: PluginFlags) -> Run:
     """The run that the arguments describe, before it starts."""
-    from rlcore.config.inheritance import id_as_name
     from rlcore.config.overrides import apply_overrides
-    from rlcore.config.reading import document_from_mapping, read_document
+    from rlcore.config.reading import read_document
     from rlcore.run.run import Run
     from rlcore.run.saved.provenance import refuse_code_of_others, refuse_names_of_others, with_records_of_run
 
@@ -224,8 +224,7 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
         document = configuration_of_run(flags)
         flags["results_dir"] = flags["results_dir"] or "results"  # or a copied run would resume the original
     elif config is None:
-        start = {"run_id": id_as_name(flags["env"])}
-        document = document_from_mapping({"environment": {}, "default_settings": {}, "checkpoint_settings": start})
+        document = document_for_environment(sets, flags, options, chosen)
     else:
         document = read_document(config)
     typed = typed_flags(flags, document.data)
@@ -248,6 +247,33 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
             "are evaluation.environment.num_envs"
         )
     return run
+
+
+def document_for_environment(
+    sets: tuple[str, ...], flags: dict[str, Any], options: Mapping[str, str], chosen: PluginFlags
+) -> Document:
+    """The document of a run without CONFIG: the file that a collection has for the environment, else an empty one.
+
+    A preset on the command line chooses the values itself, so no collection is asked. The run is named after the
+    environment.
+    """
+    from rlcore.config.document import merged
+    from rlcore.config.inheritance import id_as_name
+    from rlcore.config.overrides import apply_overrides
+    from rlcore.config.reading import document_from_mapping, file_for
+    from rlcore.plugins.call import load_plugins
+    from rlcore.plugins.select import selection_from
+
+    start = {"checkpoint_settings": {"run_id": id_as_name(flags["env"])}}
+    empty = document_from_mapping({"environment": {}, "default_settings": {}, **start})
+    given = apply_overrides(empty, sets, typed_flags(flags, empty.data), options).data
+    if given.get("preset") is not None:
+        return empty
+    plugins = load_plugins(selection_from(dash_p=chosen.dash_p, no_plugins=chosen.no_plugins))
+    found = file_for(given, plugins)
+    if found is None:
+        return empty
+    return attrs.evolve(found, data=merged(document_from_mapping(start).data, found.data))
 
 
 def _num_envs(count: int | None, data: Mapping[str, Any], plugins: Plugins) -> dict[tuple[str, ...], Any]:

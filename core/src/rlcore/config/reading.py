@@ -26,6 +26,8 @@ from rlcore.files.reading import DamagedFile, read_regular
 if TYPE_CHECKING:
     import yaml
 
+    from rlcore.plugins.call import Plugins
+
 log = logging.getLogger(__name__)
 
 # Limits of a file that someone else may have written: reading it takes seconds and little memory at most.
@@ -91,6 +93,17 @@ def _unparsable(text: str, name: str, error: yaml.MarkedYAMLError) -> ConfigErro
             line -= 1
             problem = advice
     return _refused(f"{name}:{line + 1}", f"not valid YAML: {problem}")
+
+
+def file_for(given: Mapping[str, Any], plugins: Plugins) -> Document | None:
+    """The first file that a collection of plugins has for the environment and the trainer that are ``given``."""
+    for record in plugins.records("collection") if "collection" in plugins.kinds else ():
+        if getattr(record, "for_environment", None) is None:
+            continue
+        name = record.resolve("for_environment")(given)
+        if name is not None:
+            return parse_document(_read_text(record.resolve()(name)), f"{record.name}:{name}")
+    return None
 
 
 def document_from_mapping(data: Mapping[str, Any]) -> Document:

@@ -189,6 +189,7 @@ class StartDescription:
         device: The device of the networks.
         ranks: The number of processes that torchrun started; 1 without it.
         preset: The preset with its values as the run has them; None without one.
+        collected: The file of a collection that the run began with, such as ``zoo:ppo/CartPole-v1``; None for others.
         environment: The environment; None for a run that learns from recorded data.
         behaviors: The behaviors.
         resume: The promise of a resume; None for a run that only acts, and saves nothing.
@@ -203,6 +204,7 @@ class StartDescription:
     resume: ResumePromise | None
     ranks: int = 1
     preset: str | None = None
+    collected: str | None = None
 
     @classmethod
     def of(

@@ -194,6 +194,8 @@ class Run:
         training = self._started
         description = StartDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
         document = self._prepared.document
+        if document.path is not None and not training.context.absolute(document.path).exists():
+            description = attrs.evolve(description, collected=document.path)
         if document.preset is None:
             return description
         from rlcore.config.presets import preset_line

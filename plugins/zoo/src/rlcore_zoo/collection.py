@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from rlcore import ConfigError, did_you_mean
+from rlcore import ConfigError, did_you_mean, read_document
 
 FILES = Path(__file__).parent / "files"
+PREFERRED = ("ppo", "sac", "td3", "dqn")  # of several files for an environment, when no trainer is given
 
 
 def names() -> list[str]:
@@ -31,3 +34,33 @@ def path_of(name: str) -> Path:
     if same:
         hint = f"; did you mean {' or '.join(same)}?"
     raise ConfigError(f"the zoo has no {name!r}{hint}; rlcore zoo list shows all {len(known)}")
+
+
+def file_for(given: Mapping[str, Any]) -> str | None:
+    """Return the name of the file for the environment and the trainer that are ``given``; None if there is none.
+
+    The file is called after the id, as runs are, and its environment has this id, with or without the module in front,
+    and the type, if one is given. Without a trainer, the first of ``PREFERRED`` that has a file is chosen, and then
+    others by name.
+    """
+    environment = given["environment"]
+    name = PurePosixPath(str(environment["id"]).replace(":", "/")).name
+    trainer = given.get("default_settings", {}).get("trainer_type")
+    known = names()
+    if trainer is None:
+        others = sorted({file.partition("/")[0] for file in known} - {*PREFERRED})
+        trainers = [*PREFERRED, *others]
+    else:
+        trainers = [str(trainer).rpartition("/")[2]]
+    for folder in trainers:
+        file = f"{folder}/{name}"
+        if file in known and _is_of(read_document(path_of(file)).data["environment"], environment):
+            return file
+    return None
+
+
+def _is_of(block: Mapping[str, Any], environment: Mapping[str, Any]) -> bool:
+    """Whether the ``environment`` block of a file is for the environment that the user gave."""
+    own = str(block.get("id"))
+    same_id = environment["id"] in (own, own.partition(":")[2])
+    return same_id and environment.get("type") in (None, block.get("type", "gymnasium"))

@@ -35,6 +35,7 @@ def rlcore_collections() -> list[CollectionSpec]:
         CollectionSpec(
             name="zoo",
             target="rlcore_zoo.collection:path_of",
+            for_environment="rlcore_zoo.collection:file_for",
             summary="configurations with measured scores: rlcore run zoo:ppo/CartPole-v1",
         )
     ]
