@@ -7,12 +7,18 @@ are many, are run by ``tests/support/unity_training.py``.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 import yaml
+from unity_player import make_player
 from unity_training import Task, returns, train
+
+from rlcore import Run
+from rlcore_zoo.trainings import score_of
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(1200)]
 
@@ -69,6 +75,24 @@ def written(kind: str, directory: Path) -> Path:
     path = directory / f"{task.behavior}.yaml"
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     return path
+
+
+# The world of each file in examples/unity, and what a trained policy scores on every seed.
+EXAMPLES = {"reach": ("continuous", 0.9), "mixed": ("hybrid", 0.8), "rescue": ("groups", 0.9), "duel": ("teams", 0.9)}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_learns_what_it_says(
+    name: str, example: Callable[[str, Path, int], dict[str, Any]], tmp_path: Path
+) -> None:
+    world, needed = EXAMPLES[name]
+    config = example(f"unity/{name}.yaml", tmp_path, 5)
+    config["environment"]["id"] = str(make_player(tmp_path, world=world))
+    with Run(config) as run:
+        run.train()
+        score = score_of(run.evaluate(100).to_json())
+    print(f"{name}: {score:.3f}")
+    assert score >= needed
 
 
 @pytest.mark.parametrize("kind", KINDS)

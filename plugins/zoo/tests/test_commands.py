@@ -99,8 +99,3 @@ def test_seeds_are_numbers_and_ranges(text: str, seeds: tuple[int, ...]) -> None
 def test_other_seeds_are_refused_before_anything_is_trained(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["zoo", "check", "ppo/CartPole-v1", f"--seeds={text}"]) == 2
     assert "is not a list of seeds; write 4, 1,3 or 1-5" in capsys.readouterr().err
-
-
-def test_a_player_of_unity_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["zoo", "check", "ppo/UnityReach"]) == 2
-    assert "ppo/UnityReach needs --env: the program to play" in capsys.readouterr().err

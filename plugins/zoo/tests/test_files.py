@@ -11,8 +11,8 @@ from rlcore import ConfigError, load_config, load_plugins, main, read_document, 
 from rlcore_zoo.collection import file_for, names, path_of
 from rlcore_zoo.entries import entries, fingerprint, read_index, read_measurements
 
-KINDS = {"classic", "box2d", "mujoco", "minigrid", "atari", "pettingzoo", "unity"}
-TRAINERS = {"ppo", "sac", "td3", "dqn", "poca", "ghost"}
+KINDS = {"classic", "box2d", "mujoco", "minigrid", "atari", "pettingzoo"}
+TRAINERS = {"ppo", "sac", "td3", "dqn", "ghost"}
 
 
 def test_every_file_is_valid_and_says_what_the_index_says() -> None:
@@ -23,7 +23,7 @@ def test_every_file_is_valid_and_says_what_the_index_says() -> None:
         config = load_config(read_document(entry.path), plugins)
         run_ids.add(config.checkpoint_settings.run_id)
         trainers = {behavior.trainer_type for behavior in config.behaviors.values()}
-        assert {entry.trainer} == trainers or (entry.trainer == "ghost" and trainers <= {"ppo", "poca"}), entry.name
+        assert {entry.trainer} == trainers or (entry.trainer == "ghost" and trainers <= {"ppo"}), entry.name
         assert {behavior.max_steps for behavior in config.behaviors.values()} == {entry.steps}, entry.name
         assert config.evaluation is not None and config.evaluation.episodes == entry.episodes >= 20, entry.name
         assert config.evaluation.deterministic == entry.deterministic, entry.name
@@ -161,7 +161,6 @@ def test_an_environment_is_found_by_its_id_its_trainer_and_its_type() -> None:
         ("CartPole-v1", None, {"type": "acme"}),
         ("acme:CartPole-v1", None, {}),
         ("Pong-v5", None, {}),
-        ("UnityReach", None, {}),
     ):
         assert found_for(env_id, trainer, **environment) is None, env_id
 

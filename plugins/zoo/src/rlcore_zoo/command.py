@@ -154,8 +154,6 @@ def about(entry: Entry) -> list[str]:
     from rlcore import pip_install
 
     lines = [pip_install(*entry.world.needs), f"rlcore run zoo:{entry.name}"]
-    if entry.needs_environment:
-        lines[-1] += " --env PROGRAM"
     if entry.world.random is not None:
         lines.append(f"Random actions score {number(entry.world.random)}.")
     if not entry.measured:
@@ -182,7 +180,6 @@ def about(entry: Entry) -> list[str]:
 @click.option(
     "--seeds", type=SeedList(), help="Seeds to train, such as 4 or 1-5; by default one that was not measured."
 )
-@click.option("--env", metavar="ID", help="The environment of a file that needs one, such as a player of Unity.")
 @click.option(
     "--results-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -193,9 +190,7 @@ def about(entry: Entry) -> list[str]:
 @click.option(
     "--append", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Add the measurements to FILE."
 )
-def check_command(
-    name: str, seeds: tuple[int, ...] | None, env: str | None, results_dir: Path, append: Path | None
-) -> int:
+def check_command(name: str, seeds: tuple[int, ...] | None, results_dir: Path, append: Path | None) -> int:
     """Train NAME in full with each seed, and compare each score with the interval.
 
     Exit code 1 if a score is outside, or if nothing was measured to compare it with. The line that --append adds to a
@@ -208,12 +203,10 @@ def check_command(
     from rlcore_zoo.trainings import train
 
     entry = entry_of(name)
-    if entry.needs_environment and env is None:
-        raise click.UsageError(f"{entry.name} needs --env: the program to play, such as --env ./Player.x86_64")
     code = 0
     new_seed = max(entry.measurements, default=0) + 1
     for seed in seeds or (new_seed,):
-        measurement = train(entry, seed, results_dir, env)
+        measurement = train(entry, seed, results_dir)
         if append is not None:
             append.parent.mkdir(parents=True, exist_ok=True)
             with append.open("a", encoding="utf-8") as file:

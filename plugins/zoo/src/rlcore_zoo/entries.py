@@ -23,7 +23,7 @@ from rlcore_zoo.intervals import prediction_interval
 
 INDEX = FILES / "index.yaml"
 MEASURED = FILES / "measured.jsonl"
-Kind = Literal["classic", "box2d", "mujoco", "minigrid", "atari", "pettingzoo", "unity"]
+Kind = Literal["classic", "box2d", "mujoco", "minigrid", "atari", "pettingzoo"]
 KINDS: tuple[str, ...] = get_args(Kind)
 _IS = attrs.validators.instance_of
 _TEXT = _IS(str)
@@ -130,12 +130,6 @@ class Entry:
     def deterministic(self) -> bool:
         """Whether a score is that of the most likely actions, and not of drawn ones."""
         return bool(self.data["evaluation"].get("deterministic", True))
-
-    @property
-    def needs_environment(self) -> bool:
-        """Whether the user must say with ``--env`` which program is played, such as a player of Unity."""
-        environment = self.data.get("environment") or {}
-        return not environment.get("id")
 
     @property
     def summary(self) -> str:

@@ -22,18 +22,16 @@ from rlcore_zoo.entries import Entry, Measurement, fingerprint
 LIBRARIES = ("gymnasium", "torch", "numpy", "mujoco", "box2d", "ale-py", "minigrid", "pettingzoo", "mpe2", "open_spiel")
 
 
-def train(entry: Entry, seed: int, results: Path, env: str | None = None) -> Measurement:
+def train(entry: Entry, seed: int, results: Path) -> Measurement:
     """Train ``entry`` with ``seed`` and play the episodes of its score.
 
     The run is ``results/zoo-TRAINER-WORLD-SEED``, see :func:`run_id_of`. One that was interrupted is resumed, and one
-    that is finished is only measured; the CPU time is then unknown. ``env`` is the environment of an entry that needs
-    one. Raises RunStateError if the training or the evaluation fails, and click.Abort if it was interrupted.
+    that is finished is only measured; the CPU time is then unknown. Raises RunStateError if the training or the
+    evaluation fails, and click.Abort if it was interrupted.
     """
     run = run_id_of(entry.name, seed)
     directory = results / run
     words = ["run", f"zoo:{entry.name}", "--seed", f"{seed}", "--run-id", run, "--results-dir", f"{results}"]
-    if env is not None:
-        words += ["--env", env]
     resumed = (directory / "configuration.yaml").exists()
     if resumed:
         words.append("--resume")
