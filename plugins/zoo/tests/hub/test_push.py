@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore import SavedSummary
+from rlcore import SavedSummary, load_checkpoint
+from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_zoo.hub.contents import private_values
 from rlcore_zoo.hub.curve import points
@@ -73,6 +74,32 @@ def test_a_public_repository_must_be_asked_for(hub: Any, pole: Path, run_rlcore:
     again = run_rlcore(*PUSH)  # which changes no repository's visibility
     assert again.exit_code == 0 and "(public)" in again.stdout
     assert not hub.repositories["ann/pole"].private
+
+
+def test_replay_buffers_stay_here_unless_they_are_asked_for(
+    hub: Any, pole: Path, run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    pytest.importorskip("rlcore_dqn")
+    trained = run_rlcore("run", "--env", "CartPole-v1", "--preset", "dqn", "--max-steps", "300", "--run-id", "stored")
+    assert trained.exit_code == 0 and "resume       exact" in trained.stdout, trained.stderr
+    whole = pole.with_name("stored") / "checkpoints/300"
+    assert list(whole.glob("_frozen-*"))
+    push = ("push", "stored", "ann/stored", "--yes", "--episodes", "0", "--checkpoint", "300")
+    result = run_rlcore(*push)
+    assert result.exit_code == 0, result.stderr
+    assert "checkpoint 300: its replay buffer is left out; --replay uploads it" in result.stdout
+    sent = {name: data for name, data in hub.repositories["ann/stored"].files.items() if name.startswith("checkpoints")}
+    assert sent and not any("_frozen-" in name for name in sent)
+    model = load_checkpoint(whole)["CartPole"]["model"]
+    assert run_rlcore("pull", "ann/stored", "--run-id", "theirs").exit_code == 0
+    copy = load_checkpoint(pole.with_name("theirs") / "checkpoints/300")
+    assert_equal(copy["CartPole"]["model"], model)
+    assert copy["run"]["resume"]["reasons"] == ["the replay buffer was not uploaded"]
+    resumed = run_rlcore("run", "--resume", "--run-id", "theirs", "--max-steps", "400")
+    assert resumed.exit_code == 0 and "the checkpoint has no replay buffer" in resumed.stderr
+    assert run_rlcore(*push, "--replay").exit_code == 0
+    files = hub.repositories["ann/stored"].files
+    assert all(files[f"checkpoints/300/{file.name}"] == file.read_bytes() for file in whole.iterdir())
 
 
 # ---------------------------------------------------------------- what others must not read

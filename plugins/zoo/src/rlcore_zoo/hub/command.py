@@ -68,6 +68,7 @@ class Bytes(click.ParamType[int]):
     metavar="FILE",
     help="Also upload FILE, to files/.",
 )
+@click.option("--replay", "with_replay", is_flag=True, help="Also upload the replay buffers of checkpoints.")
 @click.option("--license", metavar="NAME", help="The license of the model, such as mit, for the card.")
 @click.option("--public", is_flag=True, help="Make a new repository public; by default, it is private.")
 @click.option("--message", help="The message of the commit.")
@@ -91,6 +92,7 @@ def push_command(
     filming: bool,
     film_from: Path | None,
     added: tuple[Path, ...],
+    with_replay: bool,
     license: str | None,
     public: bool,
     message: str | None,
@@ -103,12 +105,15 @@ def push_command(
     """Upload RUN (a run directory, or the id of a run in results/) with a model card to a model hub.
 
     The hub is huggingface.co, or the one at HF_ENDPOINT. The list of files is shown first. Uploaded are the
-    configuration, the results, the curves, checkpoints and the policies that the run exported; logs are not.
+    configuration, the results, the curves, checkpoints and the policies that the run exported; logs and replay buffers
+    are not.
     """
     if filming and film_from is not None:
         raise click.UsageError("--film plays an episode and --film-from names a film; give only one of them")
+    from tempfile import TemporaryDirectory
+
     from rlcore import ConfigError, echo, find_run, read_run
-    from rlcore_zoo.hub.contents import CARD, chosen_checkpoints, require_nothing_private, run_files
+    from rlcore_zoo.hub.contents import CARD, chosen_checkpoints, require_nothing_private, run_files, without_replay
     from rlcore_zoo.hub.errors import hub_api, require_repository_name
     from rlcore_zoo.hub.upload import Remote, push, with_list
 
@@ -116,6 +121,12 @@ def push_command(
     directory = find_run(run)
     data = read_run(directory)
     uploaded = chosen_checkpoints(directory, checkpoints)
+    if not with_replay:
+        place = Path(click.get_current_context().with_resource(TemporaryDirectory(prefix="rlcore-push-")))
+        uploaded = [without_replay(checkpoint, place) for checkpoint in uploaded]
+        for smaller in uploaded:
+            if smaller.path.parent == place:
+                echo(f"checkpoint {smaller.step}: its replay buffer is left out; --replay uploads it")
     entries = run_files(data, uploaded, added)
     if not allow_private:
         require_nothing_private(data, entries)
