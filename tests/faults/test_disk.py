@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.faults
 ONE_LINE = re.compile(
     r"error: checkpoint of step (?P<step>\d+) in \S+ cannot be written: (?P<cause>[^;]+); "
     r"(the last intact one is of step (?P<good>\d+); fix that and resume with --resume"
-    r"|there is no earlier one; fix that and start the run again)\n"
+    r"|there is no earlier one; fix that and start the run again)(; (?P<smaller>.*) would take less)?\n"
 )
 
 
@@ -37,6 +38,33 @@ def test_a_first_checkpoint_that_cannot_be_written_leaves_a_run_to_be_started_ag
     match = ONE_LINE.fullmatch(place.stderr)
     assert match and match["step"] == "400", place.stderr
     assert place.finish() == 0, place.stderr  # as the message says
+
+
+@pytest.mark.parametrize(
+    ("handicap", "smaller"),
+    [
+        (
+            {"failing": ("rlcore.storage.checkpoint:fsync_file", 8, errno.ENOSPC)},
+            "hyperparameters.save_replay_buffer: false of Agent",
+        ),
+        ({"failing": ("rlcore.storage.checkpoint:fsync_file", 8, errno.EIO)}, None),
+        ({"largest_file": 6000}, "hyperparameters.save_replay_buffer: false of Agent"),  # as safetensors reports it
+    ],
+)
+def test_a_replay_that_the_disk_has_no_room_for_costs_no_checkpoint_and_its_key_is_named(
+    workplace: Any, case: Any, handicap: dict[str, Any], smaller: str | None
+) -> None:
+    place = workplace(**case("SAC, Pendulum-v1"))
+    assert place.finish(**handicap) == 5
+    line = place.stderr.splitlines()[-1] + "\n"
+    match = ONE_LINE.fullmatch(line)
+    assert match and match["smaller"] == smaller, place.stderr
+    assert place.leftovers() == []
+    steps = place.verify()
+    assert bool(steps) == ("failing" in handicap)
+    if steps:
+        assert int(match["good"]) == steps[-1]
+        assert place.finish("--resume", "--max-steps", str(steps[-1] + 100)) == 0, place.stderr
 
 
 @pytest.fixture

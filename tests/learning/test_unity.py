@@ -100,9 +100,9 @@ def test_a_file_of_mlagents_is_learnt_over_a_stop_and_a_kill(kind: str, tmp_path
     task = KINDS[kind][3]
     found = train(tmp_path, written(kind, tmp_path), task)
     print(attrs.asdict(found))
-    forgets = "hyperparameters.save_replay_buffer of Food is false and " if kind == "hybrid" else ""
+    forgets = " and hyperparameters.save_replay_buffer of Food is false" if kind == "hybrid" else ""
     player = "a player's state is neither saved nor set, so its next episodes are others"
-    assert found.promise == f"statistical, because {forgets}{player}"
+    assert found.promise == f"statistical, because {player}{forgets}"
     # The kill lost what came after the stop, and nothing else: the next session prints the same steps again.
     assert found.stopped < found.resumed <= found.killed
     lines = [json.loads(line) for line in (tmp_path / "results/it/metrics.jsonl").read_text("utf-8").splitlines()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,4 +29,6 @@ def run_of(
         create_reward_providers=lambda *_: [*rewards] or [ExtrinsicReward()],
         read_recording=read_recording,
         plugins=installed(),
+        directory=Path("not-made"),
+        stash={},
     )

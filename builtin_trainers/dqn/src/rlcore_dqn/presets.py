@@ -17,6 +17,7 @@ DQN: Mapping[str, Any] = MappingProxyType(
         "default_settings": {
             "trainer_type": "dqn",
             "hyperparameters": {
+                "save_replay_buffer": "auto",
                 "batch_size": 128,
                 "buffer_size": 50_000,
                 "buffer_init_steps": 1000,
@@ -37,6 +38,7 @@ DQN_ATARI: Mapping[str, Any] = MappingProxyType(
         "default_settings": {
             "trainer_type": "dqn",
             "hyperparameters": {
+                "save_replay_buffer": "auto",
                 "batch_size": 32,
                 "buffer_size": 100_000,  # RL Zoo's: the paper's million frames take ten times the memory
                 "buffer_init_steps": 50_000,

@@ -14,6 +14,7 @@ SAC: Mapping[str, Any] = MappingProxyType(
         "default_settings": {
             "trainer_type": "sac",
             "hyperparameters": {
+                "save_replay_buffer": "auto",
                 "buffer_size": 1_000_000,
                 "buffer_init_steps": 1000,
                 "batch_size": 256,

@@ -14,6 +14,7 @@ TD3: Mapping[str, Any] = MappingProxyType(
         "default_settings": {
             "trainer_type": "td3",
             "hyperparameters": {
+                "save_replay_buffer": "auto",
                 "buffer_size": 1_000_000,
                 "buffer_init_steps": 10_000,  # the paper's for HalfCheetah and Ant, and RL Zoo's for all
                 "batch_size": 256,

@@ -47,7 +47,8 @@ class Trainer(Protocol):
 
     A trainer whose resumed run is only alike, because it does not save everything, may have an attribute
     ``resume_limits``: a tuple of reasons, such as ``("the cache of rollouts is not saved",)``. The promise of a resume
-    repeats them.
+    repeats them. An attribute ``smaller_checkpoints``, a tuple of texts such as ``("hyperparameters.save_replay_buffer:
+    false",)``, names the keys that leave large parts out of its state: the message about a full disk repeats them.
 
     A trainer whose ``update`` may be called between ``act`` and the ``observe`` that follows, because it learns from
     stored transitions, has an attribute ``updates_while_stepping`` that is True; see ``environment.workers.overlap``.

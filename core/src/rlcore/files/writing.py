@@ -6,6 +6,7 @@ so that no link can be put there before. Every other name in a directory belongs
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from itertools import count
@@ -16,6 +17,7 @@ from rlcore.errors import RunStateError
 
 __all__ = ["WatchedDirectory", "fsync_directory", "open_to_append", "temporary_path", "write_atomically"]
 
+_NO_ROOM = {str(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 _TEMPORARY = ".rlcore-tmp-"
 _LEFTOVER = re.compile(rf"{re.escape(_TEMPORARY)}(.+-)?[0-9a-f]{{16}}", re.DOTALL)
 
@@ -87,6 +89,15 @@ def fsync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether a file could not be written because the disk, a quota or a limit of its size leaves no room for it."""
+    code = getattr(error, "errno", None)
+    if code is None:  # safetensors passes an error of the system on as a text
+        _, _, rest = str(error).partition("(os error ")
+        code = rest.partition(")")[0]
+    return str(code) in _NO_ROOM
 
 
 def free_name(path: Path, ending: str = ".replaced") -> Path:

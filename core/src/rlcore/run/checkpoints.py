@@ -8,20 +8,21 @@ to a run that was stopped and resumed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from typing import Any, Self
 
 import attrs
 
 from rlcore.contracts.environment import SavesState
 from rlcore.contracts.parts import BoundaryPart
+from rlcore.errors import RunStateError
+from rlcore.files.writing import is_full
 from rlcore.run.description import promise_of
 from rlcore.run.evaluation.evaluations import Evaluations
 from rlcore.run.session import Session
 from rlcore.run.summaries import Summaries
-from rlcore.run.timers import Timer
 from rlcore.storage.store import PendingSave
 
 log = logging.getLogger(__name__)
@@ -168,5 +169,17 @@ class Checkpoints(BoundaryPart):
         for removed in pending.removed:
             session.notifications.notify("rlcore_checkpoint_removed", step=removed.step, path=removed.path)
 
-    def _measured(self) -> AbstractContextManager[Timer]:
-        return self._session.prepared.timers.root.child("RLTrainer._checkpoint").measure()
+    @contextmanager
+    def _measured(self) -> Iterator[None]:
+        """For a block that saves: its time is measured, and where the disk is full, a message says what takes less."""
+        with self._session.prepared.timers.root.child("RLTrainer._checkpoint").measure():
+            try:
+                yield
+            except RunStateError as error:
+                smaller: list[str] = []
+                for behavior in self._session.state.behaviors.values():
+                    smaller += getattr(behavior.trainer, "smaller_checkpoints", ())
+                if smaller and is_full(error.__cause__):
+                    advice = f"{' and '.join(smaller)} would take less"
+                    raise RunStateError(f"{error}; {advice}") from error.__cause__
+                raise

@@ -76,9 +76,6 @@ def promise_of(context: RunContext, state: TrainingState) -> ResumePromise:
 
 
 def _reasons(context: RunContext, state: TrainingState) -> Iterator[str]:
-    for name, behavior in state.behaviors.items():
-        if getattr(behavior.settings.hyperparameters, "save_replay_buffer", True) is False:
-            yield f"hyperparameters.save_replay_buffer of {name} is false"
     for section in context.config.sections.values():
         yield from getattr(section, "resume_limits", ())
     yield from getattr(state.environment, "resume_limits", ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import attrs
 
@@ -162,7 +162,10 @@ class OffPolicySettings(RewardScalingSettings, MinibatchSettings):
         "Agent steps for each update of learning reward signals; by default steps_per_update.",
         exclusive_minimum=0.0,
     )
-    save_replay_buffer: bool = setting(False, "Save the replay buffer in checkpoints, for an exact resume.")
+    save_replay_buffer: bool | Literal["auto"] = setting(
+        False,
+        "Save the replay buffer in checkpoints, for an exact resume. auto: if it is small (an rlcore value).",
+    )
     n_steps: int = setting(1, "Rewards summed before bootstrapping (an rlcore key).", minimum=1, maximum=MAX_N_STEPS)
     replay_sampler: ReplaySamplerSettings | None = setting(
         None, "How minibatches are drawn from the replay buffer; uniformly by default (an rlcore key)."

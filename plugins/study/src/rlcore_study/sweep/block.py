@@ -72,6 +72,20 @@ def configuration(document: Document, plugins: Plugins, values: dict[str, Any], 
     return attrs.evolve(config, behaviors=behaviors)
 
 
+def without_replays(config: RunConfig) -> RunConfig:
+    """The configuration of a trial: its checkpoints have a replay buffer only if the file asks for it with ``true``.
+
+    What ``auto`` saves is cheap in one run, and not in a hundred trials of which one is kept.
+    """
+    behaviors = {}
+    for name, behavior in config.behaviors.items():
+        hyperparameters = behavior.hyperparameters
+        if getattr(hyperparameters, "save_replay_buffer", None) == "auto":
+            hyperparameters = attrs.evolve(hyperparameters, save_replay_buffer=False)
+        behaviors[name] = attrs.evolve(behavior, hyperparameters=hyperparameters)
+    return attrs.evolve(config, behaviors=behaviors)
+
+
 def require_parameters(document: Document, plugins: Plugins, settings: SweepSettings) -> None:
     """Raise the error of the first parameter of which no value, not even an extreme one, can be used in the file."""
     for name, assignments in typical(settings.parameters):

@@ -25,7 +25,7 @@ from rlcore import (
 )
 from rlcore_study.documents import at_path, finite, items_at
 from rlcore_study.side_by_side import Ended, Job, Running, side_by_side, steps_of
-from rlcore_study.sweep.block import configuration
+from rlcore_study.sweep.block import configuration, without_replays
 from rlcore_study.sweep.optuna_study import Judge, values_of
 from rlcore_study.sweep.pruning import PRUNED, evaluations_in
 from rlcore_study.sweep.space import described
@@ -136,7 +136,7 @@ class Sweep:
         case = self.saved.settings.environments.get(environment)
         if case is not None:
             values = {**case.values, **values}
-        config = configuration(self.document, self.plugins, values, seed)
+        config = without_replays(configuration(self.document, self.plugins, values, seed))
         start = attrs.evolve(
             config.checkpoint_settings, run_id=name, results_dir=str(parent), resume=False, force=False, checkpoint=None
         )

@@ -6,6 +6,7 @@ the loop of an update and the state are here. The other parts of an update, in t
 * ``optimization/schedules.py``: the gradient steps that are due (:class:`UpdateRatio`), the learning rate.
 * ``off_policy/replay_sampler.py``: which transitions a minibatch has; ``priorities.py`` those of prioritized replay.
 * ``off_policy/replay.py`` and ``replay_rings.py``: the stored transitions.
+* ``off_policy/saved_replay.py``: whether checkpoints have them.
 * ``off_policy/batch_reader.py``: rewards of n steps, discounts and normalized observations of a minibatch, which is a
   ``TransitionBatch`` (``off_policy/transition_batch.py``).
 * ``off_policy/minibatch_trainer.py``: gradients of several ranks, random numbers of losses, statistics.
@@ -49,6 +50,7 @@ from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTra
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
 from rlcore_torch.off_policy.replay_sampler import UniformSampler, create_replay_sampler, draw
+from rlcore_torch.off_policy.saved_replay import SavedReplay, in_units
 from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
 from rlcore_torch.off_policy.transition_batch import TransitionBatch
 from rlcore_torch.optimization.schedules import UpdateRatio
@@ -60,7 +62,7 @@ from rlcore_torch.template import Statistic
 
 __all__ = ["OffPolicyTrainer"]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("rlcore.plugin.torch")
 
 STEPS_OF_NOISE = 64  # whose exploration noise is drawn at once
 
@@ -84,12 +86,18 @@ class OffPolicyTrainer(MinibatchTrainer):
         action_generator: The random generator of exploration; seeded and saved.
         action_noise: Random numbers for acting, standard normal for continuous parts: a row for each agent, whichever
             rank it is in; drawn for many steps at once, and saved.
+        saves_buffer: Whether checkpoints have the replay buffer.
+        resume_limits: Why a resumed run is only alike, as :class:`rlcore.Trainer` says.
+        smaller_checkpoints: What leaves large parts out of checkpoints, as :class:`rlcore.Trainer` says.
         memory: [S, K * M] what the K bodies of ``model.remembering`` remember before the next action, the policy's
             numbers first. Zero where an episode begins; None without memory.
     """
 
     soft_values = False
     updates_while_stepping = True
+    saves_buffer = False
+    resume_limits: tuple[str, ...] = ()
+    smaller_checkpoints: tuple[str, ...] = ()
 
     hyperparameters: OffPolicySettings
 
@@ -336,9 +344,33 @@ class OffPolicyTrainer(MinibatchTrainer):
             # As many rows for each slot as one process would have.
             size = math.ceil(size / self.share.total) * behavior.slots
         buffer = ReplayBuffer(behavior, size, self.sampler.priority_alpha, remembered)
-        needed = buffer.capacity * buffer.nbytes_of_row / 1e6
-        log.info("behavior %r: a replay buffer of %d rows takes %.1f MB", behavior.name, buffer.capacity, needed)
+        self._choose_saving(buffer, run)
         return buffer
+
+    def _choose_saving(self, buffer: ReplayBuffer, run: RunContext) -> None:
+        """Decide whether checkpoints have the replay buffer; say what it takes, or why a resume is only alike."""
+        name = self.behavior.name
+        key = "hyperparameters.save_replay_buffer"
+        choice = self.hyperparameters.save_replay_buffer
+        if choice is False:
+            self.resume_limits = (*self.resume_limits, f"{key} of {name} is false")
+            return
+        replay = SavedReplay.of(buffer, run)
+        takes = in_units(replay.nbytes)
+        if choice == "auto" and not replay.is_cheap:
+            without = "" if replay.hard_links else " without hard links"
+            limit = f"the replay of {name}, {takes}, is not saved{without} ({key}: true saves it)"
+            self.resume_limits = (*self.resume_limits, limit)
+            return
+        self.saves_buffer = True
+        self.smaller_checkpoints = (*self.smaller_checkpoints, f"{key}: false of {name}")
+        log.info(
+            "behavior %r: a replay buffer of %s rows takes %s, and up to about %s in the checkpoints of the run",
+            name,
+            f"{self.hyperparameters.buffer_size:,}",
+            takes,
+            in_units(replay.on_disk(self.settings)),
+        )
 
     @property
     def _sampler_type(self) -> str:
@@ -361,7 +393,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a run must save; with ``save_replay_buffer``, the buffer too."""
+        """Return what a run must save; with :attr:`saves_buffer`, the buffer too."""
         state = super().state_dict()
         state["generators"]["actions"] = generator_state(self.action_generator)
         state |= {
@@ -375,7 +407,7 @@ class OffPolicyTrainer(MinibatchTrainer):
             state["memory"] = self.memory.copy()
         if self.reward_scaling is not None:  # after the episode rewards, which add the latest steps
             state[ENTRY] = self.reward_scaling.state_dict()
-        if self.hyperparameters.save_replay_buffer:
+        if self.saves_buffer:
             state["buffer"] = self.buffer.state_dict()
             state["sampler"] = {"type": self._sampler_type, "state": self.sampler.state_dict()}
             if self.learning_providers:
