@@ -85,7 +85,8 @@ def test_chosen_sections_are_converted_and_one_that_is_absent_is_default() -> No
 
 def test_a_file_with_default_alone_becomes_default_settings() -> None:
     data, _ = from_text("default: {trainer: sac, batch_size: 64}")
-    assert data == {"default_settings": {"trainer_type": "sac", "hyperparameters": {"batch_size": 64}}}
+    defaults = {"trainer_type": "sac", "hyperparameters": {"batch_size": 64}}
+    assert data == {"preset": "none", "default_settings": defaults}
 
 
 def test_the_rewards_of_0_7_are_flat_keys() -> None:
@@ -118,6 +119,7 @@ def test_a_file_of_1_1_to_1_3_keeps_its_behaviors_and_moves_lessons_and_samplers
         "signal_smoothing": True,
     }
     assert data == {
+        "preset": "none",
         "env_settings": {"seed": 3},
         "behaviors": {"A": {"trainer_type": "ppo", "max_steps": 500000}},
         "environment_parameters": {

@@ -94,6 +94,7 @@ def convert_files(
     samplers = [] if sampler is None else [_Source.of(sampler)]
     of_today = not trainers.data.keys().isdisjoint({"behaviors", "default_settings"})  # since 1.1
     c = _Conversion(of_today)
+    c.put(("preset",), "none", "ML-Agents' defaults")
     if of_today:
         curricula += _by_behavior(trainers.below("curriculum"))
         samplers.append(trainers.below("parameter_randomization"))

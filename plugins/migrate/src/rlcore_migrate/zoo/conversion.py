@@ -18,7 +18,7 @@ from rlcore_migrate.zoo.entry import rules
 from rlcore_migrate.zoo.literals import LINEAR, NotPlain, literal
 from rlcore_migrate.zoo.worlds import World
 
-_OUTSIDE = ("environment", "evaluation", "checkpoint_settings")  # blocks at the top level
+_OUTSIDE = ("preset", "environment", "evaluation", "checkpoint_settings")  # keys at the top level
 
 
 @attrs.define

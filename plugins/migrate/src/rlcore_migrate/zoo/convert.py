@@ -80,6 +80,7 @@ def _convert(c: Conversion) -> None:
     c.numbers["n_timesteps"] = steps
     if not c.has("n_timesteps"):
         c.refuse("n_timesteps", "missing; RL Zoo has no default for the steps of a run")
+    c.put("preset", "none", "every value of Stable-Baselines3 is below")
     c.put("environment.type", "gymnasium")
     package = c.facts("package")
     of_package = f"of a package that must be installed: pip install ./{package}" if package else ""
