@@ -71,6 +71,7 @@ def train(case: str, way: str, result: Path) -> None:
     with TemporaryDirectory() as results:
         run = Run(
             {
+                "preset": "none",
                 "environment": {**environment, "num_envs": COUNT, "workers": 2 if way == WORKERS else None},
                 "behaviors": {
                     "Agent": {

@@ -121,6 +121,7 @@ def steps_per_second(case: str, way: str, scale: float) -> float:
     with TemporaryDirectory() as results:
         run = Run(
             {
+                "preset": "none",
                 "environment": {**environment, "num_envs": COUNT.get(case, 8), "workers": workers},
                 "behaviors": {"Agent": {**behavior, "max_steps": steps, "checkpoint_interval": steps}},
                 "checkpoint_settings": {"run_id": "overlap", "results_dir": results},

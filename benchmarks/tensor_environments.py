@@ -64,6 +64,7 @@ def measure(way: str, num_envs: int, rollouts: int, device: str, pinned: bool) -
 
     size = num_envs * ROWS
     config: dict[str, Any] = {
+        "preset": "none",
         "environment": {"num_envs": num_envs},
         "env_settings": {"seed": 1},
         "behaviors": {

@@ -54,6 +54,7 @@ class RlcoreTraining:
         self._results = TemporaryDirectory()
         self.run = Run(
             {
+                "preset": "none",
                 "environment": {"type": "gymnasium", "id": env_id, **copies, **(world or {})},
                 "env_settings": {"seed": seed},
                 "behaviors": {BEHAVIOR: dict(behavior)},

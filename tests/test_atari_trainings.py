@@ -81,6 +81,7 @@ class Watched:
 def configuration(tmp_path: Path, env_id: str, num_envs: int, **blocks: Any) -> dict[str, Any]:
     """A small policy of random weights."""
     return {
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": env_id, "num_envs": num_envs, **blocks.pop("environment", {})},
         "env_settings": {"seed": blocks.pop("seed", 2)},
         **({"evaluation": {"interval": 10**6, **blocks.pop("evaluation")}} if "evaluation" in blocks else {}),

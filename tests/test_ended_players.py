@@ -41,6 +41,7 @@ env_settings: {{seed: 7, max_lifetime_restarts: 0}}
 checkpoint_settings: {{run_id: x}}
 """
 WORKERS = """\
+preset: none
 environment: {type: gymnasium, id: "ends:Ends-v0", num_envs: 2, workers: 2}
 behaviors:
   A: {trainer_type: ppo, hyperparameters: {batch_size: 16, buffer_size: 32}, max_steps: 200}

@@ -32,6 +32,7 @@ def hindsight(
         block |= {"type": "gymnasium", "id": env_id, "options": {} if "Reach" in env_id else {"bits": 4}}
     return Run(
         {
+            "preset": "none",
             "environment": block,
             "env_settings": {"seed": 5},
             "behaviors": {

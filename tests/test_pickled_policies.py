@@ -19,6 +19,7 @@ def test_an_unpickled_policy_acts_as_the_one_that_was_pickled(tmp_path: Path, tr
         pytest.skip("sac has no memory")
     behavior = {"trainer_type": trainer, "max_steps": 64, "network_settings": {"hidden_units": 16, "memory": memory}}
     config = {
+        "preset": "none",
         "environment": {"id": "Pendulum-v1"},
         "behaviors": {"B": behavior},
         "checkpoint_settings": {"results_dir": str(tmp_path)},

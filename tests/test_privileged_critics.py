@@ -37,6 +37,7 @@ def bits(directory: Path, trainer: str, *privileged: str, steps: int = 512, **mo
     options = more.pop("options", {})
     hyperparameters = TRAINERS[trainer] | more.pop("hyperparameters", {})
     document = {
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": "hidden_bits:Bits-v0", "num_envs": 4, "options": options},
         "env_settings": {"seed": 3},
         "behaviors": {
@@ -196,7 +197,7 @@ def test_a_shared_network_and_trainers_without_such_a_critic_are_refused(tmp_pat
     }
     environment = {"type": "gymnasium", "id": "hidden_bits:Bits-v0"}
     with pytest.raises(ConfigErrors, match="shared_critic has one network for both"):
-        Run({"environment": environment, "behaviors": {"Agent": behavior}})
+        Run({"preset": "none", "environment": environment, "behaviors": {"Agent": behavior}})
     other = {**behavior, "trainer_type": "td3", "hyperparameters": {}}
     with pytest.raises(ConfigErrors, match=r"trainer 'td3' has no critic that reads more than its policy.*ppo or sac"):
-        Run({"environment": environment, "behaviors": {"Agent": other}})
+        Run({"preset": "none", "environment": environment, "behaviors": {"Agent": other}})

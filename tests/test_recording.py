@@ -24,6 +24,7 @@ from rlcore_offline import recording_problem
 from rlcore_offline.minari_format import MinariFormat
 
 CONFIGURATION = """\
+preset: none
 environment: {type: gymnasium, id: CartPole-v1, num_envs: 4}
 env_settings: {seed: 3}
 behaviors:

@@ -60,6 +60,7 @@ def document_of(case: dict[str, Any], name: str) -> dict[str, Any]:
     if local:
         document["plugins"] = {"local": [str((TOOLS / file).resolve()) for file in local]}
     return {
+        "preset": "none",
         **document,
         "env_settings": {"seed": 5},
         "checkpoint_settings": {"run_id": name, "results_dir": "."},

@@ -64,6 +64,7 @@ NETWORK = (
     "SYSTEMROOT",
 )
 TRAINING = """\
+preset: none
 environment: {type: gymnasium, id: CartPole-v1, num_envs: 4}
 behaviors: {CartPole: {trainer_type: ppo, max_steps: 4096, hyperparameters: {buffer_size: 1024}}}
 checkpoint_settings: {run_id: smoke}

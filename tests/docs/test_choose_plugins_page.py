@@ -42,6 +42,7 @@ SOURCES = {
 CONFIG = """
 environment: {type: gymnasium, id: CartPole-v1}
 behaviors: {Pole: {trainer_type: ppo}}
+preset: none
 """
 CASES = yaml.safe_load((Path(__file__).parent / "data/plugin_messages.yaml").read_text("utf-8"))
 

@@ -130,6 +130,7 @@ def test_runs_become_one_entry_with_a_film_a_curve_and_the_scores_of_their_seeds
     for seed in (1, 2):
         Run(
             {
+                "preset": "none",
                 "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
                 "behaviors": {"Pole": {"trainer_type": "ppo", "max_steps": 1024, "summary_freq": 512,
                                        "hyperparameters": {"buffer_size": 256, "batch_size": 64}}},

@@ -40,6 +40,7 @@ def reported(trainer: str, environment: str, results: Path) -> set[str]:
         "checkpoint_interval": 400,
     }
     run = Run({
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": environment, "num_envs": 4 if "CartPole" in environment else 1},
         "behaviors": {"Agent": behavior},
         "checkpoint_settings": {"run_id": environment, "results_dir": str(results)},

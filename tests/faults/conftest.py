@@ -33,6 +33,7 @@ if str(Path(__file__).parent) not in sys.path:
 
 HYPERPARAMETERS = {"batch_size": 64, "buffer_size": 256, "num_epoch": 2, "learning_rate": 1e-3}
 CONFIG: dict[str, Any] = {
+    "preset": "none",
     "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 8},
     "env_settings": {"seed": 11},
     "behaviors": {

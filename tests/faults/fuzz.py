@@ -49,6 +49,7 @@ ODD: tuple[Any, ...] = (
     [], [1], [[]], {}, {"": 0}, {"$array": "x"}, [[[[[[[[]]]]]]]],
 )  # fmt: skip
 CONFIGURATION: dict[str, Any] = {
+    "preset": "none",
     "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 2},
     "env_settings": {"seed": 3},
     "behaviors": {

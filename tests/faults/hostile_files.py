@@ -17,7 +17,11 @@ import numpy as np
 import torch
 
 Prepare = Callable[[Path], None]
-BASE = "behaviors: {Agent: {trainer_type: ppo, max_steps: 64}}\nenvironment: {type: gymnasium, id: CartPole-v1}\n"
+BASE = """\
+behaviors: {Agent: {trainer_type: ppo, max_steps: 64}}
+environment: {type: gymnasium, id: CartPole-v1}
+preset: none
+"""
 RUN = Path("results") / "run"
 
 

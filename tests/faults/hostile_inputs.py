@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 from rlcore.config.dump import sealed
 
 SIZE = 990_000  # just below what a configuration may have
-BASE = "behaviors: {Agent: {trainer_type: ppo}}\nenvironment: {type: gymnasium, id: CartPole-v1}\n"
+BASE = "behaviors: {Agent: {trainer_type: ppo}}\nenvironment: {type: gymnasium, id: CartPole-v1}\npreset: none\n"
 DEEP = "[" * 100_000
 ESCAPE = "\x1b]0;owned\x07[red]"
 RESUME = ("run", "--resume", "--results-dir", "results", "--run-id")

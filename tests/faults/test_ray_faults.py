@@ -36,6 +36,7 @@ def test_a_command_that_is_interrupted_leaves_no_process(
 ) -> None:
     workers = {"executor": "ray", "count": 2}
     config = {
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": "Pendulum-v1", "num_envs": 4, "workers": workers},
         "behaviors": {"A": {"trainer_type": "ppo", "max_steps": 10**7, "summary_freq": 400}},
         "checkpoint_settings": {"run_id": "run"},

@@ -53,6 +53,7 @@ def share_of_goals_reached(
         "summary_freq": behavior["max_steps"],
     }
     document = {
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": env_id, "num_envs": 8},
         "env_settings": {"seed": seed},
         "behaviors": {"Agent": block},

@@ -46,6 +46,7 @@ def mean_return(
     block = {**training, "summary_freq": training["max_steps"] // 5}
     block["network_settings"] = {**block["network_settings"], "memory": memory}
     config = {
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": task, "num_envs": 16},
         "behaviors": {"Agent": block},
         "env_settings": {"seed": seed},

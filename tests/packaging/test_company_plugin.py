@@ -71,6 +71,7 @@ def test_a_run_of_the_company_is_refused_trained_copied_and_listed(company: Venv
 
 def test_a_blocked_plugin_leaves_runs_alone_and_a_missing_one_is_an_error(company: Venv, tmp_path: Path) -> None:
     config = {
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 2},
         "behaviors": {"Pole": {"trainer_type": "ppo", "max_steps": 64}},
         "checkpoint_settings": {"run_id": "run"},

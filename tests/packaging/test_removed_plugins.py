@@ -31,6 +31,7 @@ USES: dict[str, dict[str, Any]] = {
     for plugin, use in yaml.safe_load(file.read_text("utf-8")).items()
 }
 POLE = {
+    "preset": "none",
     "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 2},
     "behaviors": {"Agent": {"trainer_type": "ppo"}},
 }

@@ -42,6 +42,7 @@ def train(
     blocks = {name: {"trainer_type": "ppo", **QUICK, **changes} for name in names}
     config = {
         "plugins": {"local": [str(SUPPORT / f"{name}.py") for name in ("duels", "table_game")] + ["selfplay_games"]},
+        "preset": "none",
         "environment": {"num_envs": 16, **environment},
         "behaviors": blocks,
         "evaluation": evaluation,

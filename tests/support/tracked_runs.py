@@ -257,6 +257,7 @@ def by_behavior(rows: Iterable[tuple[int, Mapping[str, float]]]) -> list[tuple[s
 
 
 FILE = """
+preset: none
 environment: {{type: gymnasium, id: CartPole-v1, num_envs: 2}}
 behaviors:
   CartPole:

@@ -197,6 +197,7 @@ def test_memory_that_cannot_be_learned_is_refused(tmp_path: Any, trainer: str, m
     block = {
         "trainer_type": trainer, "hyperparameters": {"batch_size": 64}, "network_settings": {"memory": memory},
     }  # fmt: skip
-    document = {"environment": {"type": "gymnasium", "id": "CartPole-v1"}, "behaviors": {"Agent": block}}
+    environment = {"type": "gymnasium", "id": "CartPole-v1"}
+    document = {"preset": "none", "environment": environment, "behaviors": {"Agent": block}}
     with pytest.raises(ConfigError, match=message):
         Run({**document, "checkpoint_settings": {"results_dir": str(tmp_path)}})

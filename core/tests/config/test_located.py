@@ -65,6 +65,7 @@ plugins: {local: [hooks.py]}
 environment: {type: gymnasium, id: CartPole-v1}
 behaviors: {Agent: {max_steps: 64}}
 stats: {console: false, tensorboard: false}
+preset: none
 """
 
 

@@ -29,6 +29,7 @@ class TestA2C(TrainerConformance):
 def model_after(directory: Path, trainer: str, environment: str, **hyperparameters: Any) -> dict[str, Any]:
     """The weights after 25 updates of 40 steps, with the end of many episodes among them."""
     document = {
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": environment, "num_envs": 8},
         "env_settings": {"seed": 4},
         "behaviors": {

@@ -23,6 +23,7 @@ from rlcore_devkit import CommandResult, RunRlcore
 def short_run() -> dict[str, Any]:
     """A short run that follows the rules; tests change copies."""
     return {
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
         "env_settings": {"seed": 3},
         "behaviors": {

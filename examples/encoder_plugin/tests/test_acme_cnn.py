@@ -15,6 +15,7 @@ from rlcore import Run, load_policies
 from rlcore_devkit import EncoderConformance, PluginConformance, RunRlcore
 
 CONFIG: dict[str, Any] = {
+    "preset": "none",
     "environment": {"type": "gymnasium", "id": "acme_cnn.quadrant:AcmeQuadrant-v0", "num_envs": 16},
     "env_settings": {"seed": 1},
     "behaviors": {

@@ -18,6 +18,7 @@ from rlcore import Actions, Run, export_policies, load_policies
 from rlcore_devkit import ExporterConformance, PluginConformance, RunRlcore
 
 CONFIG: dict[str, Any] = {
+    "preset": "none",
     "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
     "behaviors": {
         "CartPole": {

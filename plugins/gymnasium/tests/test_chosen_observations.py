@@ -112,7 +112,12 @@ def test_natively_vectorized_environments_know_the_key(make: Any) -> None:
 # ---------------------------------------------------------------- wrappers that are refused
 
 WRONG = yaml.safe_load((Path(__file__).parent / "data/wrong_wrappers.yaml").read_text("utf-8"))
-CONFIG = "environment: {type: gymnasium, id: CartPole-v1}\nevaluation: {interval: 9}\nbehaviors: {A: {}}\n"
+CONFIG = """
+environment: {type: gymnasium, id: CartPole-v1}
+evaluation: {interval: 9}
+behaviors: {A: {}}
+preset: none
+"""
 
 
 @pytest.mark.parametrize("case", [*WRONG["validate"], *WRONG["make"]], ids=lambda case: str(case["entry"]))

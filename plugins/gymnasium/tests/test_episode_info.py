@@ -43,6 +43,7 @@ class Reach(Scripted):
 
 def run_of(directory: Path, info: Any, checkpoint_settings: Any = None, **more: Any) -> Run:
     config = {
+        "preset": "none",
         "environment": {"num_envs": 2, "info": info},
         "behaviors": {
             "B": {

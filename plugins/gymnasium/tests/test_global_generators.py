@@ -75,6 +75,7 @@ class Slow(Dice):
 def run_of(tmp_path: Path) -> Callable[..., Run]:
     def make(environment: Any, run_id: str = "dice", **checkpoint_settings: Any) -> Run:
         config = {
+            "preset": "none",
             "environment": {"num_envs": 2},
             "behaviors": {
                 "B": {

@@ -91,7 +91,7 @@ def test_a_wrong_id_is_refused_before_anything_is_made(
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
-        "environment: {type: gymnasium, id: CartPole-v1}\nevaluation: {interval: 9}\nbehaviors: {A: {}}\n"
+        "environment: {type: gymnasium, id: CartPole-v1}\nevaluation: {interval: 9}\nbehaviors: {A: {}}\npreset: none\n"
     )
     refused = run_rlcore("validate", str(config), "--set", f"{block}.id='{env_id}'")
     assert refused.exit_code == 2 and f"--set {block}.id: {message.format(elsewhere=ELSEWHERE)}" in refused.stdout
@@ -106,7 +106,8 @@ def test_an_id_that_may_be_one_is_not_refused_and_its_module_not_imported(
 ) -> None:
     (tmp_path / "acme.py").write_text("raise AssertionError\n")
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "config.yaml").write_text(f"environment: {{type: gymnasium, id: '{env_id}'}}\nbehaviors: {{A: {{}}}}\n")
+    text = f"environment: {{type: gymnasium, id: '{env_id}'}}\nbehaviors: {{A: {{}}}}\npreset: none\n"
+    (tmp_path / "config.yaml").write_text(text)
     done = run_rlcore("validate", str(tmp_path / "config.yaml"))
     assert done.exit_code == 0 and ": valid" in done.stdout
 
@@ -143,7 +144,7 @@ def test_validate_calls_no_id_valid_that_it_does_not_know(run_rlcore: RunRlcore,
         pytest.importorskip("ale_py")
     code, message = VALIDATED[env_id]
     config = tmp_path / "config.yaml"
-    config.write_text(f"environment: {{type: gymnasium, id: {env_id}}}\nbehaviors: {{B: {{}}}}\n")
+    config.write_text(f"environment: {{type: gymnasium, id: {env_id}}}\nbehaviors: {{B: {{}}}}\npreset: none\n")
     done = run_rlcore("validate", str(config))
     assert done.exit_code == code and message in done.stdout
     listed = json.loads(run_rlcore("validate", str(config), "--json").stdout)

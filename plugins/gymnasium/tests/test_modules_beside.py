@@ -37,6 +37,7 @@ class Half(gymnasium.RewardWrapper):
         return reward / 2
 """
 CONFIG = """
+preset: none
 environment:
   id: worlds_beside:Coin-v0
   num_envs: 2

@@ -95,6 +95,7 @@ def test_a_rendering_error_is_one_line_with_the_fix(
 
 def config(tmp_path: Path) -> dict[str, Any]:
     return {
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
         "env_settings": {"seed": 1},
         "behaviors": {"Agent": {"trainer_type": "ppo", "max_steps": 200, "summary_freq": 200,

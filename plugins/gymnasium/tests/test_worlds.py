@@ -31,7 +31,7 @@ KNOWN = {
 
 def file_with(tmp_path, env_id: str):
     path = tmp_path / "config.yaml"
-    path.write_text(f"environment: {{type: gymnasium, id: '{env_id}'}}\nbehaviors: {{A: {{}}}}\n")
+    path.write_text(f"environment: {{type: gymnasium, id: '{env_id}'}}\nbehaviors: {{A: {{}}}}\npreset: none\n")
     return path
 
 

@@ -111,6 +111,7 @@ def test_each_step_has_the_action_that_ml_agents_pairs_with_it(tmp_path: Path) -
 
 
 CARTPOLE = """\
+preset: none
 environment: {type: gymnasium, id: CartPole-v1, num_envs: 2}
 behaviors:
   Pole: {trainer_type: ppo, max_steps: 256, hyperparameters: {batch_size: 64, buffer_size: 256}}

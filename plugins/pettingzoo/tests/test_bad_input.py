@@ -39,6 +39,7 @@ def test_validate_refuses_an_id_that_is_close_to_a_game(run_rlcore: RunRlcore, t
     config = tmp_path / "config.yaml"
     config.write_text(
         "environment: {type: pettingzoo, id: classic/tictactoe-v3}\nevaluation: {interval: 9}\nbehaviors: {A: {}}\n"
+        "preset: none\n"
     )
     refused = run_rlcore("validate", str(config), "--set", f"{block}.id=tictacto_v3")
     assert f"--set {block}.id: 'tictacto_v3' is not registered with PettingZoo; did you mean" in refused.stdout
@@ -52,7 +53,7 @@ def test_an_id_of_a_game_without_its_type_is_refused_with_the_type(
     run_rlcore: RunRlcore, tmp_path: Path, env_id: str, block: str
 ) -> None:
     config = tmp_path / "config.yaml"
-    config.write_text("environment: {id: CartPole-v1}\nevaluation: {interval: 9}\nbehaviors: {A: {}}\n")
+    config.write_text("environment: {id: CartPole-v1}\nevaluation: {interval: 9}\nbehaviors: {A: {}}\npreset: none\n")
     refused = run_rlcore("validate", str(config), "--set", f"{block}.id={env_id}")
     advice = "is a game of PettingZoo; write environment: {type: pettingzoo, id: classic/tictactoe-v3}"
     assert refused.exit_code == 2 and f"--set {block}.id: {env_id!r} {advice}" in refused.stdout

@@ -20,6 +20,7 @@ HAND = [f"hand-{seed}" for seed in range(1, 6)]
 @pytest.mark.faults
 def test_five_seeds_that_were_killed_twice_are_the_runs_started_by_hand(study: Study, run_rlcore: RunRlcore) -> None:
     config = {
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 8},
         "behaviors": {
             "CartPole": {"trainer_type": "ppo", "max_steps": 12000, "summary_freq": 2000, "checkpoint_interval": 2000}

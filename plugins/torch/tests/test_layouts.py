@@ -45,6 +45,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def started(tmp_path: Path, ranks: int = 1, environment: Any = None, **behavior: Any) -> RunContext:
     plugins = load_plugins()
     document = {
+        "preset": "none",
         "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": ENVS, **(environment or {})},
         "behaviors": {"CartPole": {"trainer_type": "ppo", **behavior}},
     }

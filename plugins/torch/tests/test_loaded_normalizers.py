@@ -18,6 +18,7 @@ def run_of(place: Path, run_id: str, normalize: bool, **start: Any) -> Run:
     behavior = {"trainer_type": "ppo", "hyperparameters": hyperparameters, "network_settings": network, "max_steps": 64}
     return Run(
         {
+            "preset": "none",
             "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 2},
             "behaviors": {"A": behavior},
             "checkpoint_settings": {"results_dir": str(place), "run_id": run_id, **start},

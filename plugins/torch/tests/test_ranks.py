@@ -249,6 +249,7 @@ def rlcore_replay_buffer_samplers():
 """
 CONFIG = {
     "plugins": {"local": ["cheerers.py"]},
+    "preset": "none",
     "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
     "behaviors": {"CartPole": {"trainer_type": "ppo", "max_steps": 10, "cheering": {}}},
 }
@@ -297,6 +298,7 @@ def test_ranks_refuse_a_replay_sampler_that_they_would_not_ask(
     run = prepare(
         {
             "plugins": {"local": ["samplers.py"]},
+            "preset": "none",
             "environment": {"type": "gymnasium", "id": "Pendulum-v1", "num_envs": 4},
             "behaviors": {"Pendulum": behavior},
         },

@@ -153,6 +153,7 @@ def test_ppo_learns_from_tensors_and_a_resumed_run_equals_the_whole_one(tmp_path
         environment = RslRlTensors(Toy(16, final=True), "Cart")
         assert not isinstance(UnsavedAsNumpy(environment), SavesState)
         config = {
+            "preset": "none",
             "environment": {"num_envs": 16},
             "behaviors": {
                 "Cart": {

@@ -119,6 +119,7 @@ class SmallTrainings:
         return Run(
             {
                 "plugins": {"local": ["rlcore_devkit.hooks"]},
+                "preset": "none",
                 "environment": {"type": "testing", "id": environment, "num_envs": num_envs},
                 "env_settings": {"seed": seed},
                 "behaviors": {"Agent": settings},

@@ -104,7 +104,8 @@ class Seen:
         spec = registered(env_id)
         observations = to_learn_from(env_id)
         environment = {"id": env_id, "num_envs": 1, "observations": observations}
-        config = config_from_mapping({"environment": environment, "default_settings": {}}, plugins)
+        document = {"preset": "none", "environment": environment, "default_settings": {}}
+        config = config_from_mapping(document, plugins)
         assert config.environment is not None
         with tempfile.TemporaryDirectory() as directory:
             run = RunContext(config=config, plugins=plugins, directory=Path(directory), seed=0, num_envs=1)

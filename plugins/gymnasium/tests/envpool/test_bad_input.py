@@ -34,6 +34,7 @@ FILE = """
 environment: {type: envpool, id: CartPole-v1}
 evaluation: {interval: 100, environment: {options: {max_episode_steps: 30}}}
 behaviors: {Cart: {trainer_type: ppo}}
+preset: none
 """
 
 

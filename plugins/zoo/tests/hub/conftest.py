@@ -19,6 +19,7 @@ from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 __all__ = ["run_rlcore"]
 
 CONFIGURATION = """\
+preset: none
 environment: {type: gymnasium, id: CartPole-v1, num_envs: 4}
 behaviors:
   CartPole:
