@@ -473,8 +473,8 @@ def with_zoo(markdown: str) -> str:
     from rlcore_zoo.entries import entries
 
     every = entries()
-    head = ("name", "environment", "agent steps", "score", "95% interval of a new seed", "seeds", "CPU")
-    rows = [head, ("---",) * 2 + ("---:",) * 5, *((f"`{name}`", *cells) for name, *cells in map(row, every))]
+    head = ("name", "environment", "agent steps", "score", "95% interval of a new seed", "seeds", "published", "CPU")
+    rows = [head, ("---",) * 2 + ("---:",) * 6, *((f"`{name}`", *cells) for name, *cells in map(row, every))]
     lines = [each for entry in every for each in entry.measurements.values()]
     dates = sorted({each.date for each in lines})
     machines = sorted({each.machine for each in lines})

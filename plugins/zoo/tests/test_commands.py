@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from rlcore import main
-from rlcore_zoo.command import SeedList, about, verdict
-from rlcore_zoo.entries import Entry, entries, entry_of
+from rlcore_zoo.command import SeedList, about, compared, verdict
+from rlcore_zoo.entries import Entry, Published, entries, entry_of
 from rlcore_zoo.trainings import score_of
 
 
@@ -80,6 +80,22 @@ def test_an_interval_with_the_score_of_random_actions_in_it_proves_little_and_sa
         assert inside and line.endswith("measure more seeds") is said
         assert any("proves little" in each for each in about(entry)) is said
         assert any(each.startswith("Random actions score -") for each in about(entry)) is (random is not None)
+
+
+def test_the_ratio_to_a_published_score_is_of_what_is_above_random_actions() -> None:
+    measured = entry_of("td3/Reacher-v5")
+    published = Published(score=measured.score + 10, steps=measured.steps, source="a table")
+    world = attrs.evolve(measured.world, random=measured.score - 30, published=published)
+    entry = attrs.evolve(measured, world=world)
+    assert entry.ratio == pytest.approx(0.75) and compared(entry).startswith("0.75 of ")
+    assert entry.to_json()["ratio"] == pytest.approx(0.75)
+    assert any(line.endswith("steps (a table).") for line in about(entry))
+    longer = attrs.evolve(world, published=attrs.evolve(published, steps=4 * measured.steps, differs="v2"))
+    assert compared(attrs.evolve(entry, world=longer)).endswith("(25% of the steps)")
+    assert any(line.endswith("steps (a table; v2).") for line in about(attrs.evolve(entry, world=longer)))
+    for without in (attrs.evolve(world, random=None), attrs.evolve(world, published=None)):
+        assert attrs.evolve(entry, world=without).ratio is None
+    assert Entry(name=entry.name, world=world, measurements={}).ratio is None
 
 
 def test_a_score_has_what_a_group_shares_and_is_that_against_opponents() -> None:

@@ -95,6 +95,24 @@ def _unparsable(text: str, name: str, error: yaml.MarkedYAMLError) -> ConfigErro
     return _refused(f"{name}:{line + 1}", f"not valid YAML: {problem}")
 
 
+def in_collection(path: Path, attribute: str = "target") -> Path | None:
+    """What the ``attribute`` of a plugin's collection finds for a path such as ``zoo:ppo/CartPole-v1``.
+
+    None for a path that names no collection, and for a collection without the attribute.
+    """
+    collection, _, file = str(path).partition(":")
+    if not file or path.drive or os.sep in collection:
+        return None
+    from rlcore.plugins.call import load_plugins
+    from rlcore.plugins.select import selection_from
+
+    record = load_plugins(selection_from()).record_of_kind("collection", collection)
+    if getattr(record, attribute, None) is None:
+        return None
+    found: Path = record.resolve(attribute)(file)
+    return found
+
+
 def file_for(given: Mapping[str, Any], plugins: Plugins) -> Document | None:
     """The first file that a collection of plugins has for the environment and the trainer that are ``given``."""
     for record in plugins.records("collection") if "collection" in plugins.kinds else ():
@@ -121,15 +139,9 @@ def _read_text(path: Path) -> str:
     try:
         content = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
-        collection, _, file = str(path).partition(":")
-        if file and not path.drive and os.sep not in collection:
-            from rlcore.plugins.call import load_plugins
-            from rlcore.plugins.select import selection_from
-
-            plugins = load_plugins(selection_from())
-            # COLLECTION:FILE is a file that a plugin has, such as zoo:ppo/cartpole.yaml.
-            find = plugins.record_of_kind("collection", collection).resolve()
-            return _read_text(find(file))
+        collected = in_collection(path)
+        if collected is not None:
+            return _read_text(collected)
         hint = did_you_mean(str(path), map(str, path.parent.glob("*.y*ml")))
         raise _refused(f"{path}", f"no such file{hint}") from None
     except DamagedFile as error:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from rlcore.config.reading import in_collection
 from rlcore.contracts.environment import Environment, SavesState
 from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.saved_values import loading_state, saved_mapping
@@ -305,7 +306,8 @@ def _load_from_other_runs(training: Training) -> None:
     origin = f"checkpoint_settings.initialize_from {run_id!r}"
     models = None
     if run_id is not None:
-        models = models_at(directory.path.parent / run_id, origin)
+        agent = in_collection(Path(run_id), "agents")
+        models = models_at(agent or directory.path.parent / run_id, origin)
     _load_models(state, models, origin)
     other = config.checkpoint_settings.initialize_lessons_from
     if other is None or state.curricula is None:

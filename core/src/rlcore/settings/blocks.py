@@ -326,7 +326,9 @@ class CheckpointSettings:
 
     run_id: str = setting("ppo", "Name of the run; its directory is results_dir/run_id.", foreign=is_plain_name)
     initialize_from: str | None = setting(
-        None, "Run id whose weights this run starts with, at step 0.", foreign=is_plain_name
+        None,
+        "Run id whose weights this run starts with, at step 0; or a trained agent such as zoo:ppo/CartPole-v1.",
+        foreign=is_plain_name,
     )
     initialize_lessons_from: str | None = setting(
         None,

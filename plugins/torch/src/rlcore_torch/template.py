@@ -29,7 +29,13 @@ from rlcore_torch.networks.actions import require_bounds
 from rlcore_torch.networks.distributions import DEFAULT
 from rlcore_torch.networks.layers import Dropout
 from rlcore_torch.networks.models import Actor
-from rlcore_torch.networks.saved_networks import fitted_normalizers, load_model_state, require_model_fit
+from rlcore_torch.networks.saved_networks import (
+    fitted_normalizers,
+    load_model_state,
+    model_state,
+    require_model_fit,
+    with_critics,
+)
 from rlcore_torch.networks.settings import NetworkSettings
 from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
@@ -292,8 +298,17 @@ class TorchTrainer:
         """Load the weights of the network. Raises RunStateError if they do not fit.
 
         A new run may have another ``normalize`` than the one that learned them: its statistics of observations are its
-        own then.
+        own then. A ``model`` may have only what the policy acts with, as :meth:`ActorPolicy.state_dict` returns it:
+        critics then stay as they are.
         """
+        critics = model_state(self.model).keys() - self.policy.state_dict().keys()
+        if critics and critics.isdisjoint(model):
+            model = with_critics(model, self.model, critics)
+            if not self.inference:
+                log.warning(
+                    "behavior %r: the weights are those of a policy alone; its critics begin untrained",
+                    self.behavior.name,
+                )
         fitted = None if self.inference else fitted_normalizers(self.model, model)
         if fitted is not None:
             log.warning(

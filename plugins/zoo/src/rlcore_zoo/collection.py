@@ -9,6 +9,7 @@ from typing import Any
 from rlcore import ConfigError, did_you_mean, read_document
 
 FILES = Path(__file__).parent / "files"
+AGENTS = Path(__file__).parent / "agents"
 PREFERRED = ("ppo", "sac", "td3", "dqn")  # of several files for an environment, when no trainer is given
 
 
@@ -57,6 +58,21 @@ def file_for(given: Mapping[str, Any]) -> str | None:
         if file in known and _is_of(read_document(path_of(file)).data["environment"], environment):
             return file
     return None
+
+
+def agent_of(name: str) -> Path:
+    """Return the directory of the trained agent of a file: the checkpoint ``agents/TRAINER/WORLD/STEP``.
+
+    Raises ConfigError for an unknown name, with the nearest one, and for a file without an agent.
+    """
+    name = path_of(name).relative_to(FILES).with_suffix("").as_posix()
+    steps = [folder for folder in (AGENTS / name).glob("*") if folder.name.isdecimal()]
+    if not steps:
+        raise ConfigError(
+            f"the zoo has no trained agent of {name!r}; rlcore run zoo:{name} trains one, "
+            "rlcore zoo list --agent has the others"
+        )
+    return steps[0]
 
 
 def _is_of(block: Mapping[str, Any], environment: Mapping[str, Any]) -> bool:

@@ -54,12 +54,16 @@ def zoo_command() -> None:
 @click.option("--trainer", metavar="NAME", help="Only files of this trainer, such as ppo; ghost is self-play.")
 @click.option("--kind", metavar="NAME", help="Only environments of this kind, such as mujoco.")
 @click.option("--measured/--not-measured", default=None, help="Only files that were, or were not, measured.")
+@click.option("--agent/--no-agent", default=None, help="Only files with, or without, a trained agent in the package.")
 @json_option
-def list_command(text: str | None, trainer: str | None, kind: str | None, measured: bool | None, as_json: bool) -> None:
+def list_command(
+    text: str | None, trainer: str | None, kind: str | None, measured: bool | None, agent: bool | None, as_json: bool
+) -> None:
     """List the files, or those whose name contains TEXT.
 
     SCORE is the mean over the seeds that were measured, INTERVAL is where the score of a new seed lies with a
-    probability of 95%, CPU is the time of one training.
+    probability of 95%. PUBLISHED is the score as a part of a published one, both above that of random actions. CPU is
+    the time of one training.
     """
     from rlcore import echo, echo_columns
     from rlcore_zoo.entries import KINDS, entries
@@ -75,6 +79,7 @@ def list_command(text: str | None, trainer: str | None, kind: str | None, measur
         and trainer in (None, entry.trainer)
         and kind in (None, entry.world.kind)
         and measured in (None, entry.measured)
+        and agent in (None, entry.agent is not None)
     ]
     if as_json:
         click.echo(json.dumps([entry.to_json() for entry in chosen], indent=4))
@@ -82,7 +87,7 @@ def list_command(text: str | None, trainer: str | None, kind: str | None, measur
     if not chosen:
         echo(f"none of the {len(all_entries)} files is like that")
         return
-    headings = ("NAME", "KIND", "STEPS", "SCORE", "INTERVAL", "SEEDS", "CPU")
+    headings = ("NAME", "KIND", "STEPS", "SCORE", "INTERVAL", "SEEDS", "PUBLISHED", "CPU")
     echo_columns([headings, *map(row, chosen)])
     count = sum(entry.measured for entry in chosen)
     echo(f"{len(chosen)} files, {count} of them measured; rlcore run zoo:NAME trains one")
@@ -101,12 +106,22 @@ def row(entry: Entry) -> tuple[str, ...]:
     """The cells of an entry in the list."""
     about = (entry.name, entry.world.kind, f"{entry.steps:,}")
     if not entry.measured:
-        return (*about, "not measured", "", "", "")
+        return (*about, "not measured", "", "", "", "")
     low, high = entry.interval
     interval = f"{number(low)} to {number(high)}"
     seeds = str(len(entry.measurements))
     cpu = "" if entry.cpu_seconds is None else duration(entry.cpu_seconds)
-    return (*about, number(entry.score), interval, seeds, cpu)
+    return (*about, number(entry.score), interval, seeds, compared(entry), cpu)
+
+
+def compared(entry: Entry) -> str:
+    """``0.98 of 5,819``, the published score; with ``(10% of the steps)`` after it where fewer or more were taken."""
+    published = entry.world.published
+    if entry.ratio is None or published is None:
+        return ""
+    text = f"{entry.ratio:.2f} of {number(published.score)}"
+    share = entry.steps / published.steps
+    return text if 0.9 <= share <= 1.1 else f"{text} ({share:.0%} of the steps)"
 
 
 def number(value: float) -> str:
@@ -156,6 +171,18 @@ def about(entry: Entry) -> list[str]:
     lines = [pip_install(*entry.world.needs), f"rlcore run zoo:{entry.name}"]
     if entry.world.random is not None:
         lines.append(f"Random actions score {number(entry.world.random)}.")
+    published = entry.world.published
+    if published is not None:
+        differs = f"; {published.differs}" if published.differs else ""
+        lines.append(
+            f"Published: {number(published.score)} after {published.steps:,} steps ({published.source}{differs})."
+        )
+    agent = entry.agent
+    if agent is not None:
+        trained = "" if agent.fingerprint == entry.fingerprint else ", of an earlier version of the file"
+        lines.append(
+            f"Trained agent: seed {agent.seed}, score {number(agent.score)}{trained}; rlcore evaluate zoo:{entry.name}"
+        )
     if not entry.measured:
         return [*lines, "measured: false"]
     low, high = entry.interval

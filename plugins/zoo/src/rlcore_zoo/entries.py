@@ -2,7 +2,7 @@
 
 ``files/index.yaml`` maps each name to a :class:`World`; each line of ``files/measured.jsonl`` is a
 :class:`Measurement`. A measurement belongs to an entry while the file is still the one that was measured, which its
-:func:`fingerprint` says: after a change of the file, the entry counts as not measured.
+:func:`fingerprint` says: after a change of the file, or of the preset that it names, the entry counts as not measured.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Literal, get_args
 
 import attrs
 
-from rlcore import ConfigError, read_document
-from rlcore_zoo.collection import FILES, names, path_of
+from rlcore import ConfigError, NotInstalled, Plugins, Preset, load_plugins, read_document
+from rlcore_zoo.collection import FILES, agent_of, names, path_of
 from rlcore_zoo.intervals import prediction_interval
 
 INDEX = FILES / "index.yaml"
@@ -36,6 +36,27 @@ _DATE = attrs.validators.matches_re(r"\d{4}-\d\d-\d\d")
 
 
 @attrs.frozen(kw_only=True)
+class Published:
+    """What others published for the same task and algorithm.
+
+    Attributes:
+        score: The mean return.
+        steps: Agent steps of the training.
+        source: Where it was published.
+        differs: What is not the same there; empty if nothing is known.
+    """
+
+    score: float = attrs.field(validator=_NUMBER)
+    steps: int = attrs.field(validator=_WHOLE)
+    source: str = attrs.field(validator=_TEXT)
+    differs: str = attrs.field(default="", validator=_TEXT)
+
+
+def _published(block: Any) -> Any:
+    return Published(**block) if isinstance(block, Mapping) else block
+
+
+@attrs.frozen(kw_only=True)
 class World:
     """A file's entry in the index.
 
@@ -43,11 +64,15 @@ class World:
         kind: The family of the environment.
         needs: The distributions to install, with their extras.
         random: The mean return of 100 episodes of uniformly random actions; None where it was not measured.
+        published: A published score for the same task and algorithm; None where none is known.
     """
 
     kind: str = attrs.field(validator=attrs.validators.in_(KINDS))
     needs: tuple[str, ...] = attrs.field(converter=tuple, validator=_NAMES)
     random: float | None = attrs.field(default=None, validator=_NUMBER_OR_NONE)
+    published: Published | None = attrs.field(
+        default=None, converter=_published, validator=attrs.validators.optional(_IS(Published))
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -85,6 +110,23 @@ class Measurement:
     command: str = attrs.field(validator=_TEXT)
 
 
+@attrs.frozen(kw_only=True)
+class Agent:
+    """The trained agent of a file, which the package has.
+
+    Attributes:
+        path: Its checkpoint.
+        seed: The seed of the training.
+        score: The score that was measured.
+        fingerprint: That of the file which it was trained with.
+    """
+
+    path: Path
+    seed: int
+    score: float
+    fingerprint: str | None
+
+
 @attrs.frozen(kw_only=True, slots=False)
 class Entry:
     """A configuration of the zoo.
@@ -93,11 +135,13 @@ class Entry:
         name: Its name, such as ``ppo/CartPole-v1``.
         world: What the index says of it.
         measurements: The trainings that were measured with this very file, by seed; empty if none was.
+        fingerprint: See :func:`fingerprint`; None if a package is missing that it needs.
     """
 
     name: str
     world: World
     measurements: Mapping[int, Measurement]
+    fingerprint: str | None = None
 
     @property
     def trainer(self) -> str:
@@ -167,6 +211,25 @@ class Entry:
         return random is not None and low <= random <= high
 
     @property
+    def ratio(self) -> float | None:
+        """The score above that of random actions, divided by the published one above it; None without one of them."""
+        published = self.world.published
+        random = self.world.random
+        if not self.measured or published is None or random is None:
+            return None
+        return (self.score - random) / (published.score - random)
+
+    @cached_property
+    def agent(self) -> Agent | None:
+        """The trained agent of the package; None without one."""
+        try:
+            path = agent_of(self.name)
+        except ConfigError:
+            return None
+        about = json.loads((path / "state.json").read_text(encoding="utf-8"))["run"]
+        return Agent(path=path, seed=about["seed"], score=about["score"], fingerprint=about["fingerprint"])
+
+    @property
     def cpu_seconds(self) -> float | None:
         """Mean CPU time of the trainings whose CPU time was measured; None without any."""
         seconds = [measurement.cpu_seconds for measurement in self.measurements.values()]
@@ -177,6 +240,10 @@ class Entry:
         """Return plain values; ``measured`` is false without measurements."""
         about: dict[str, Any] = {"name": self.name, "summary": self.summary, "steps": self.steps}
         about |= attrs.asdict(self.world)
+        about["ratio"] = self.ratio
+        about["agent"] = None
+        if self.agent is not None:
+            about["agent"] = {"seed": self.agent.seed, "score": self.agent.score}
         about["measured"] = False
         if self.measured:
             measurements = self.measurements.values()
@@ -192,11 +259,45 @@ class Entry:
         return about
 
 
-def fingerprint(path: Path) -> str:
-    """Return 16 letters that stand for the content of a configuration, whatever its comments and its layout."""
-    content = json.dumps(read_document(path).data, sort_keys=True)
+# Keys of which no score depends: how often a run reports and saves.
+_WITHOUT_EFFECT = frozenset(
+    {"preset", "checkpoint_settings", "summary_freq", "checkpoint_interval", "keep_checkpoints", "save_replay_buffer"}
+)
+
+
+def fingerprint(path: Path, plugins: Plugins) -> str | None:
+    """Return 16 letters that stand for the values of a configuration, whatever its comments and its layout.
+
+    The values of the preset that it names count too. Keys of reports and checkpoints do not. None if no plugin has the
+    preset.
+    """
+    data: Any = read_document(path).data
+    name = data.get("preset")
+    if name not in (None, "none"):
+        try:
+            preset = plugins.record(Preset, str(name)).resolve()
+        except NotInstalled:
+            return None
+        data = _over(data, preset)
+    content = json.dumps(_with_effect(data), sort_keys=True)
     digest = hashlib.sha256(content.encode("utf-8"))
     return digest.hexdigest()[:16]
+
+
+def _over(block: Any, base: Any) -> Any:
+    """A block over another one, as deep as both are mappings."""
+    if not isinstance(block, Mapping) or not isinstance(base, Mapping):
+        return block
+    merged = dict(base)
+    for key, value in block.items():
+        merged[key] = _over(value, base[key]) if key in base else value
+    return merged
+
+
+def _with_effect(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _with_effect(below) for key, below in value.items() if key not in _WITHOUT_EFFECT}
 
 
 def read_measurements(path: Path = MEASURED) -> list[Measurement]:
@@ -230,19 +331,20 @@ def entries() -> list[Entry]:
     if in_one:
         raise ConfigError(f"{INDEX}: {', '.join(in_one)}: in the index or among the files, but not in both")
     measurements = read_measurements()
-    return [_entry(name, worlds[name], measurements) for name in files]
+    plugins = load_plugins()
+    return [_entry(name, worlds[name], measurements, plugins) for name in files]
 
 
 def entry_of(name: str) -> Entry:
     """Return the entry called ``name``. Raises ConfigError for an unknown name, with the nearest one."""
     name = path_of(name).relative_to(FILES).with_suffix("").as_posix()
-    return _entry(name, read_index()[name], read_measurements())
+    return _entry(name, read_index()[name], read_measurements(), load_plugins())
 
 
-def _entry(name: str, world: World, measurements: list[Measurement]) -> Entry:
+def _entry(name: str, world: World, measurements: list[Measurement], plugins: Plugins) -> Entry:
     of_name = [measurement for measurement in measurements if measurement.name == name]
-    by_seed = {}
-    if of_name:
-        current = fingerprint(path_of(name))
-        by_seed = {measurement.seed: measurement for measurement in of_name if measurement.fingerprint == current}
-    return Entry(name=name, world=world, measurements=dict(sorted(by_seed.items())))
+    current = fingerprint(path_of(name), plugins)
+    # Without the package of the preset it cannot be compared: the newest measurements are taken for those of the file.
+    counting = current or (of_name[-1].fingerprint if of_name else None)
+    by_seed = {measurement.seed: measurement for measurement in of_name if measurement.fingerprint == counting}
+    return Entry(name=name, world=world, measurements=dict(sorted(by_seed.items())), fingerprint=current)

@@ -36,6 +36,7 @@ def rlcore_collections() -> list[CollectionSpec]:
             name="zoo",
             target="rlcore_zoo.collection:path_of",
             for_environment="rlcore_zoo.collection:file_for",
+            agents="rlcore_zoo.collection:agent_of",
             summary="configurations with measured scores: rlcore run zoo:ppo/CartPole-v1",
         )
     ]

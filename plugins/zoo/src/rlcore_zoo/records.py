@@ -23,9 +23,14 @@ class CollectionSpec(Record):
             that the collection has no file for. ``given`` is the configuration that the command line describes:
             ``environment.id`` always, ``default_settings.trainer_type`` and ``environment.type`` if they are given. Of
             several collections the first by name that has a file is used.
+        agents: ``agents(file: str) -> Path`` as ``"package.module:name"``: the directory of the trained agent that
+            ``NAME:FILE`` stands for in place of a run, as in ``rlcore evaluate zoo:ppo/CartPole-v1``. It is that of a
+            run, or of a checkpoint with the models of the behaviors, and is only read. Raises ConfigError where the
+            collection has none.
     """
 
     kind: ClassVar[str] = "collection"
     key: ClassVar[str] = "CONFIG"
 
     for_environment: str | None = attrs.field(default=None, validator=check_target)
+    agents: str | None = attrs.field(default=None, validator=check_target)

@@ -16,8 +16,9 @@ from typing import Any
 
 import click
 
-from rlcore import RunStateError, python_command
-from rlcore_zoo.entries import Entry, Measurement, fingerprint
+from rlcore import RunStateError, load_plugins, python_command
+from rlcore_zoo.entries import Entry, Measurement
+from rlcore_zoo.packing import configuration_differences
 
 LIBRARIES = ("gymnasium", "torch", "numpy", "mujoco", "box2d", "ale-py", "minigrid", "pettingzoo", "mpe2", "open_spiel")
 
@@ -27,13 +28,14 @@ def train(entry: Entry, seed: int, results: Path) -> Measurement:
 
     The run is ``results/zoo-TRAINER-WORLD-SEED``, see :func:`run_id_of`. One that was interrupted is resumed, and one
     that is finished is only measured; the CPU time is then unknown. Raises RunStateError if the training or the
-    evaluation fails, and click.Abort if it was interrupted.
+    evaluation fails, and for a run of an earlier version of the file; click.Abort if it was interrupted.
     """
     run = run_id_of(entry.name, seed)
     directory = results / run
     words = ["run", f"zoo:{entry.name}", "--seed", f"{seed}", "--run-id", run, "--results-dir", f"{results}"]
     resumed = (directory / "configuration.yaml").exists()
     if resumed:
+        _require_same_file(directory, entry.name)
         words.append("--resume")
     started = perf_counter()
     cpu_before = _cpu_seconds()
@@ -46,7 +48,7 @@ def train(entry: Entry, seed: int, results: Path) -> Measurement:
     result = json.loads(_rlcore(words, captured=True))
     return Measurement(
         name=entry.name,
-        fingerprint=fingerprint(entry.path),
+        fingerprint=_fingerprint(entry),
         seed=seed,
         score=score_of(result),
         episodes=entry.episodes,
@@ -59,6 +61,20 @@ def train(entry: Entry, seed: int, results: Path) -> Measurement:
         versions=_versions(entry.world.needs),
         command="rlcore zoo check",
     )
+
+
+def _require_same_file(directory: Path, name: str) -> None:
+    differences = list(configuration_differences(directory, name, load_plugins()))
+    if differences:
+        raise RunStateError(
+            f"{directory}: was trained with another version of zoo:{name} ({'; '.join(differences[:3])}); choose "
+            "another --results-dir"
+        )
+
+
+def _fingerprint(entry: Entry) -> str:
+    assert entry.fingerprint is not None, "what the training needs is installed"
+    return entry.fingerprint
 
 
 def run_id_of(name: str, seed: int) -> str:

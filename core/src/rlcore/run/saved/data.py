@@ -18,7 +18,7 @@ import attrs
 from rlcore.config.document import Document, without_origins
 from rlcore.config.dump import content_sha256, is_sealed
 from rlcore.config.plugins_block import load_plugins_for
-from rlcore.config.reading import MAX_BYTES, parse_document, read_document
+from rlcore.config.reading import MAX_BYTES, in_collection, parse_document, read_document
 from rlcore.contracts.saved_values import COUNT, LINE, MAPPING, NUMBER, has_form
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.files.lock import is_locked
@@ -53,12 +53,16 @@ log = logging.getLogger(__name__)
 def find_run(run: Path) -> Path:
     """Return ``run`` itself if it is a run directory, else the run of that id under ``results``.
 
-    Raises RunStateError if there is neither.
+    A name such as ``zoo:ppo/CartPole-v1`` is the trained agent of a plugin's collection. Raises RunStateError if there
+    is nothing of the name.
     """
     results = Path("results")
     for directory in (run, results / run):
         if _is_run(directory):
             return directory
+    agent = in_collection(run, "agents")
+    if agent is not None:
+        return agent
     names = [directory.name for directory in sorted(results.glob("*")) if _is_run(directory)]
     suggestion = did_you_mean(run.name, names)
     raise RunStateError(f"{run}: neither a run directory nor the id of a run in results/{suggestion}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,16 @@ def fitted_normalizers(model: nn.Module, state: Mapping[str, Any]) -> dict[str, 
     for name in names - saved_names:
         fitted[name] = arrays[name]
     return fitted
+
+
+def with_critics(state: Mapping[str, Any], model: nn.Module, critics: Iterable[str]) -> dict[str, Any]:
+    """The saved values of a policy, and those of ``model`` for the names of its ``critics``.
+
+    A target policy, ``target.actor...``, begins as the policy.
+    """
+    arrays = model_state(model)
+    own = {name: state.get(name.removeprefix("target."), arrays[name]) for name in critics}
+    return {**state, **own}
 
 
 def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
