@@ -90,11 +90,14 @@ def test_an_agent_stands_for_a_run_in_commands_and_programs(
     ("run", "said"),
     [
         ("zoo:ppo/CartPole-v2", "the zoo has no 'ppo/CartPole-v2'; did you mean"),
-        ("zoo:dqn/Pong-v5", "the zoo has no trained agent of 'dqn/Pong-v5'; rlcore run zoo:dqn/Pong-v5 trains one"),
+        ("zoo:ppo/CartPole-v1", "the zoo has no trained agent of 'ppo/CartPole-v1'; rlcore run zoo:ppo/CartPole-v1 "),
         ("zo:ppo/CartPole-v1", "unknown collection 'zo'"),
     ],
 )
-def test_an_agent_that_is_not_there_is_answered(run: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_that_is_not_there_is_answered(
+    run: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(collection, "AGENTS", tmp_path)
     assert main(["evaluate", run]) == 2
     assert said in capsys.readouterr().err
 

@@ -10,6 +10,7 @@ from rlcore import ConfigError, did_you_mean, read_document
 
 FILES = Path(__file__).parent / "files"
 AGENTS = Path(__file__).parent / "agents"
+REGISTERING = ("ale_py", "minigrid")  # modules that a user may write in front of the ids of files
 PREFERRED = ("ppo", "sac", "td3", "dqn")  # of several files for an environment, when no trainer is given
 
 
@@ -40,9 +41,8 @@ def path_of(name: str) -> Path:
 def file_for(given: Mapping[str, Any]) -> str | None:
     """Return the name of the file for the environment and the trainer that are ``given``; None if there is none.
 
-    The file is called after the id, as runs are, and its environment has this id, with or without the module in front,
-    and the type, if one is given. Without a trainer, the first of ``PREFERRED`` that has a file is chosen, and then
-    others by name.
+    The file is called after the id, as runs are, and its environment has this id and the type, if one is given. Without
+    a trainer, the first of ``PREFERRED`` that has a file is chosen, and then others by name.
     """
     environment = given["environment"]
     name = PurePosixPath(str(environment["id"]).replace(":", "/")).name
@@ -78,5 +78,5 @@ def agent_of(name: str) -> Path:
 def _is_of(block: Mapping[str, Any], environment: Mapping[str, Any]) -> bool:
     """Whether the ``environment`` block of a file is for the environment that the user gave."""
     own = str(block.get("id"))
-    same_id = environment["id"] in (own, own.partition(":")[2])
+    same_id = environment["id"] in (own, *(f"{module}:{own}" for module in REGISTERING))
     return same_id and environment.get("type") in (None, block.get("type", "gymnasium"))
