@@ -19,10 +19,14 @@ from typing import Any
 import pytest
 import yaml
 from fault_cases import ATTACKED, SELF_PLAY
+from forks import ended
 from workspace import ROOT
 
 from rlcore import Run, load_checkpoint, save_checkpoint
 from rlcore.storage.checkpoints import find_checkpoints
+from rlcore_dqn.presets import DQN
+from rlcore_sac.presets import SAC
+from rlcore_td3.presets import TD3
 
 pytestmark = pytest.mark.faults
 
@@ -57,8 +61,9 @@ def outcome(place: Any) -> Any:
     return place.metrics(), result["behaviors"], result.get("evaluation"), files
 
 
-def assert_ends_equal(place: Any, whole: Any) -> None:
-    assert place.finish("--resume") == 0, place.stderr
+def assert_ends_equal(place: Any, whole: Any, *words: str) -> None:
+    """``words``: the command that resumes the run; by default it names the configuration file."""
+    assert ended(place.command(*(words or ("run", "config.yaml", "--resume"))), 180) == 0, place.stderr
     told = [line for line in place.stderr.splitlines() if not any(words in line for words in HARMLESS)]
     assert told == [], "a kill damages nothing, so nothing is passed over"
     assert place.verify() == whole.steps and place.leftovers() == []
@@ -96,6 +101,34 @@ def test_a_run_killed_at_random_times_ends_as_the_run_never_stopped(
         place.verify()
         flags = ["--resume"]
     assert_ends_equal(place, whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "environment"),
+    [
+        ("sac", SAC, "Pendulum-v1"),
+        ("td3", TD3, "Pendulum-v1"),
+        pytest.param("dqn", DQN, "CartPole-v1", marks=pytest.mark.daily),
+    ],
+)
+def test_an_off_policy_run_with_its_preset_alone_is_killed_while_it_learns_and_ends_as_the_run_never_stopped(
+    workplace: Any, name: str, preset: Any, environment: str
+) -> None:
+    """Nothing but the preset, the number of steps and when to save is given: the replay buffer is saved by default."""
+    begins = preset["default_settings"]["hyperparameters"]["buffer_init_steps"]
+    interval = (begins + 100) // 8  # the eighth checkpoint is one of a run that has begun to learn
+    few = ("--max-steps", str(begins + 300), "--set", f"default_settings.checkpoint_interval={interval}")
+    words = ("run", "--env", environment, "--preset", name, "--seed", "3", "--run-id", "run", *few)
+    whole, place = workplace("whole"), workplace("killed")
+    assert ended(whole.command(*words), 180) == 0, whole.stderr
+    assert "resume       exact" in whole.stdout
+    process = place.command(*words, slow_fsync=0.01)
+    place.wait_for(lambda: bool(place.steps) and place.steps[-1] > begins)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, "it had ended before: choose more steps"
+    assert begins < place.verify()[-1] < begins + 300
+    assert_ends_equal(place, whole, "run", "--resume", "--run-id", "run")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
