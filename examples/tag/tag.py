@@ -8,7 +8,6 @@ from rlcore import (
     BehaviorSpec,
     EnvironmentSpec,
     EpisodeSeeds,
-    EpisodeTable,
     ObservationSpec,
     hookimpl,
     refuse_unknown_parameters,
@@ -24,6 +23,8 @@ ALL_WAYS = np.concatenate([STRAIGHT, DIAGONAL])
 CHASERS = slice(0, 2)
 RUNNER = slice(2, 3)
 OTHERS = np.array([(1, 2), (0, 2), (0, 1)])
+
+DRAWN = 256  # episodes of an environment whose starts are drawn together
 
 
 @attrs.frozen(kw_only=True)
@@ -85,21 +86,22 @@ class Tag:
 
     def seed_with(self, seeds):
         self.seeds = seeds
-        self.starts = EpisodeTable(self.num_envs, (3, 2), self.draw_starts)
+        self.drawn = [(None, None)] * self.num_envs  # of each environment: a block of episodes, and their starts
 
-    def draw_starts(self, env_index, blocks):
-        """Starts of 256 episodes of each environment, from the seed of the first one: chasers left, runner right."""
-        size = self.options.size
-        episodes = EpisodeTable.BLOCK
-        cells = []
-        for env, block in zip(env_index.tolist(), blocks.tolist(), strict=True):
-            first = block * episodes
-            generator = np.random.default_rng(self.seeds(env, first))
-            rows = generator.integers(size, size=(episodes, 3))
-            columns = generator.integers(2, size=(episodes, 3))
+    def start(self, env, episode):
+        """The cells [3, 2] in which an episode starts: chasers left, runner right.
+
+        The starts of 256 episodes are drawn together, from the seed of the first one: a generator is slow to make.
+        """
+        block, place = divmod(episode, DRAWN)
+        if self.drawn[env][0] != block:
+            size = self.options.size
+            generator = np.random.default_rng(self.seeds(env, block * DRAWN))
+            rows = generator.integers(size, size=(DRAWN, 3))
+            columns = generator.integers(2, size=(DRAWN, 3))
             columns[:, 2] = size - 1 - columns[:, 2]  # the runner starts on the other side
-            cells.append(np.stack([rows, columns], axis=2))
-        return np.stack(cells)
+            self.drawn[env] = (block, np.stack([rows, columns], axis=2))
+        return self.drawn[env][1][place]
 
     def reset(self, seeds, episodes):
         self.seed_with(seeds)
@@ -108,8 +110,8 @@ class Tag:
         return self.first_batches()
 
     def begin(self, envs):
-        starts = self.starts(np.arange(self.num_envs), self.episodes)
-        self.cells[envs] = starts[envs]
+        for env in np.flatnonzero(envs).tolist():
+            self.cells[env] = self.start(env, int(self.episodes[env]))
         self.rounds[envs] = 0
 
     def step(self, actions):

@@ -92,8 +92,6 @@ from .contracts.saved_values import saved_entry as saved_entry
 from .contracts.saved_values import saved_float as saved_float
 from .contracts.saved_values import saved_mapping as saved_mapping
 from .contracts.seeding import EpisodeSeeds as EpisodeSeeds
-from .contracts.seeding import EpisodeTable as EpisodeTable
-from .contracts.seeding import EpisodeUniforms as EpisodeUniforms
 from .contracts.seeding import ProcessGenerators as ProcessGenerators
 from .contracts.seeding import derive_generator as derive_generator
 from .contracts.seeding import derive_seed as derive_seed

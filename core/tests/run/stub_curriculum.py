@@ -13,7 +13,7 @@ from rlcore import CurriculumSpec, EnvironmentSpec, hookimpl
 from rlcore.contracts.batches import Actions
 from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.contracts.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw, LessonChange
-from rlcore.contracts.seeding import EpisodeUniforms
+from rlcore.contracts.seeding import derive_generator
 from rlcore.errors import RunStateError
 from rlcore.plugins.context import RunContext
 from rlcore.settings import CurriculumSettings, setting
@@ -67,16 +67,26 @@ class Stages:
         self.stage: NDArray[np.int64] = np.zeros(len(settings), np.int64)
         self.counted: NDArray[np.int64] = np.zeros(len(settings), np.int64)
         self.looks = 0
-        self.uniforms = EpisodeUniforms(run.seed, [f"parameters/{name}" for name in settings], run.num_envs)
+        self.seed = run.seed
         self.told: list[EndedEpisodes] = []  # for tests; no state
+
+    def uniforms(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """A number in [0, 1) for each episode and parameter, whenever it is drawn."""
+        pairs = zip(env_index.tolist(), episodes.tolist(), strict=True)
+        return np.array(
+            [
+                [derive_generator(self.seed, f"parameters/{name}", env, episode).random() for name in self.parameters]
+                for env, episode in pairs
+            ]
+        )
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         draw_id = np.tile(self.stage, (len(env_index), 1))
-        return EpisodeDraw(10.0 * draw_id + self.uniforms(env_index, episodes)[:, :, 0], draw_id)
+        return EpisodeDraw(10.0 * draw_id + self.uniforms(env_index, episodes), draw_id)
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         last = [10.0 * (block.stages - 1) for block in self.blocks]
-        return np.tile(last, (len(env_index), 1)) + self.uniforms(env_index, episodes)[:, :, 0]
+        return np.tile(last, (len(env_index), 1)) + self.uniforms(env_index, episodes)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         self.told.append(ended)

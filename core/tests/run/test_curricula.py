@@ -44,8 +44,7 @@ def parts(run: Run) -> tuple[Any, Any]:
 
 def fraction(seed: int, name: str, env: int, episode: int) -> float:
     """The number in [0, 1) that belongs to an episode, drawn by itself."""
-    block = derive_generator(seed, f"parameters/{name}", env, episode // 256).random((256, 1))
-    return float(block[episode % 256, 0])
+    return float(derive_generator(seed, f"parameters/{name}", env, episode).random())
 
 
 @pytest.mark.parametrize("several", [False, True])

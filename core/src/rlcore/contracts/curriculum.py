@@ -134,8 +134,8 @@ class Curriculum(Protocol):
 
     * ``draw`` and ``draw_target`` do not change the curriculum. Calls with equal arguments return equal values until
       ``advance`` returns ``redraw=True`` or an episode of these environments ends. Random numbers come from streams
-      named by seed, parameter, environment and episode number (:class:`rlcore.EpisodeUniforms`), so a resumed
-      run, or a run with other workers, draws equal values.
+      named by seed, parameter, environment and episode number (``rlcore_curriculum.episode_table`` has them), so a
+      resumed run, or a run with other workers, draws equal values.
     * ``state_dict`` holds everything that later draws and changes depend on.
 
     Attributes:

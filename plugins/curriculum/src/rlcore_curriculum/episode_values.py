@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlcore import EpisodeTable, EpisodeUniforms
 from rlcore_curriculum.arrays import Floats, Ints
+from rlcore_curriculum.episode_table import EpisodeTable, EpisodeUniforms
 from rlcore_curriculum.samplers import SeededSampler
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from crowds import ended_episodes
 
-from rlcore import Curriculum, EndedEpisodes, EpisodeUniforms, derive_generator
+from rlcore import Curriculum, EndedEpisodes, derive_generator
+from rlcore_curriculum.episode_table import EpisodeUniforms
 
 SEED = 7
 NUM_ENVS = 5

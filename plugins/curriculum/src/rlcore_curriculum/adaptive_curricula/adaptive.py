@@ -19,7 +19,6 @@ from rlcore import (
     Changes,
     ConfigError,
     EndedEpisodes,
-    EpisodeUniforms,
     KeyPath,
     RunStateError,
     StatSummary,
@@ -28,6 +27,7 @@ from rlcore import (
 from rlcore_curriculum.adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
 from rlcore_curriculum.arrays import Bools, Floats, Ints
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
+from rlcore_curriculum.episode_table import EpisodeUniforms
 from rlcore_curriculum.episodes_in_order import EpisodesInOrder
 from rlcore_curriculum.statistics_seen import StatisticsSeen
 

@@ -46,7 +46,7 @@ Counts = NDArray[np.int64]
 
 # Invalid status values, as from editing by hand or from another program.
 NONSENSE = (-1, 10**6, 1.5, "many", None, [1])
-# Episodes whose random numbers are computed together; see EpisodeUniforms.
+# Episodes whose random numbers are computed together; see rlcore_curriculum.episode_table.
 BLOCK = 256
 
 

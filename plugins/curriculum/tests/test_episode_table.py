@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore.contracts.seeding import EpisodeUniforms, derive_generator
+from rlcore import derive_generator
+from rlcore_curriculum.episode_table import EpisodeUniforms
 
 
 def test_episodes_of_several_blocks_of_one_copy_have_their_own_numbers() -> None:
