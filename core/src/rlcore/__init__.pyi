@@ -1,6 +1,7 @@
 from .cli.main import main as main
 from .cli.options import debug_option as debug_option
 from .cli.options import json_option as json_option
+from .cli.options import selection_options as selection_options
 from .cli.terminal import cells as cells
 from .cli.terminal import echo as echo
 from .cli.terminal import echo_columns as echo_columns

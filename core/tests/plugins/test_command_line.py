@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from rlcore import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError, hookspecs
+from rlcore import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
 from rlcore.cli import main as main_module
 from rlcore.cli.options import debug_option
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
@@ -151,21 +150,6 @@ def test_help_lists_the_commands_of_installed_plugins_and_imports_none(
     assert "three" not in helped.stdout
     of_group = run_rlcore("plugins", "--help").stdout.split("Commands of installed plugins:\n")[1]
     assert "  three   of a group\n" in of_group and "audit" not in of_group
-
-
-def test_hooks_are_shown_with_signature_and_text(run_rlcore: RunRlcore) -> None:
-    hooks = {hook["name"]: hook for hook in json.loads(run_rlcore("plugins", "hooks", "--json").stdout)["hooks"]}
-    own = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("rlcore_")}
-    assert {name: hooks[name]["text"] for name in own} == {name: inspect.getdoc(hook) for name, hook in own.items()}
-    assert (
-        hooks["rlcore_restore_status"]["signature"]
-        == "rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None"
-    )
-    one = run_rlcore("plugins", "hooks", "rlcore_run_started").stdout
-    assert one.startswith("rlcore_run_started(run: RunContext) -> None\n    notification hook of rlcore")
-    assert "rlcore_trainers" not in one
-    unknown = run_rlcore("plugins", "hooks", "rlcore_trainer")
-    assert unknown.exit_code == 4 and "no hook 'rlcore_trainer'; did you mean 'rlcore_trainers'?" in unknown.stderr
 
 
 @pytest.mark.parametrize("variable", [("RLCORE_PLUGINS", "no:audit"), ("RLCORE_PLUGIN_AUTOLOAD", "0")])

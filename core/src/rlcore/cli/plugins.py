@@ -1,12 +1,9 @@
-"""``rlcore plugins``: lists and inspects plugins. ``rlcore plugins new`` and ``doctor`` are commands of a plugin."""
+"""``rlcore plugins``: lists and inspects plugins. ``rlcore plugins new``, ``doctor`` and ``hooks`` are of a plugin."""
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
-import textwrap
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,7 +13,7 @@ import importlib_metadata as metadata
 from rlcore.cli.commands import LazyCommand, LazyGroup
 from rlcore.cli.options import debug_option, json_option, selection_options
 from rlcore.cli.terminal import echo, echo_columns, warn
-from rlcore.errors import PluginError, did_you_mean
+from rlcore.errors import PluginError
 from rlcore.plugins.discover import Plugin, installed
 from rlcore.plugins.select import decide, obstacles, selection_from, unmatched
 from rlcore.settings.fields import FieldInfo
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.plugins:list_command", "List the installed plugins."),
     "info": LazyCommand("rlcore.cli.plugins:info_command", "Show all about one plugin."),
-    "hooks": LazyCommand("rlcore.cli.plugins:hooks_command", "Show what each hook is for."),
 }
 
 
@@ -230,61 +226,3 @@ def _print_report(report: dict[str, Any]) -> None:
                 echo(f"    {value['problem']}")
             for field in value.get("fields", ()):
                 echo(f"    {field['name']} = {field['default']}  {field['description']}")
-
-
-@click.command("hooks")
-@click.argument("name", required=False)
-@selection_options
-@json_option
-@debug_option
-def hooks_command(name: str | None, dash_p: tuple[str, ...], no_plugins: bool, as_json: bool) -> None:
-    """Show what each hook is for, when it is called and with which arguments; only NAME, if given.
-
-    Hooks that plugins add are included. This imports the plugins.
-    """
-    from rlcore.hookspecs import HOOKS
-    from rlcore.plugins.call import load_plugins
-    from rlcore.plugins.contract import successor
-
-    plugins = load_plugins(selection_from(dash_p=dash_p, no_plugins=no_plugins))
-    warn(plugins.warnings)
-    specifications = plugins.specifications
-    if name is not None:
-        if name not in specifications:
-            became = successor(name)
-            advice = f"; {became}" if became else did_you_mean(name, specifications)
-            raise PluginError(f"no hook {name!r}{advice}")
-        specifications = {name: specifications[name]}
-    core = {hook.name: attrs.asdict(hook) for hook in HOOKS}
-    added = {"kind": "added", "since": None, "deprecated": None}
-    hooks = [
-        {
-            "name": hook,
-            **core.get(hook, added),
-            "of": function.__module__,
-            "signature": _signature(function),
-            "text": inspect.getdoc(function) or "",
-        }
-        for hook, function in specifications.items()
-    ]
-    if as_json:
-        click.echo(json.dumps({"hooks": hooks}, indent=4))
-        return
-    click.echo("\n\n".join(map(_hook_text, hooks)))
-
-
-def _signature(function: Callable[..., Any]) -> str:
-    signature = inspect.signature(function)  # its annotations are text, which str() would quote
-    arguments = [f"{parameter.name}: {parameter.annotation}" for parameter in signature.parameters.values()]
-    return f"{function.__name__}({', '.join(arguments)}) -> {signature.return_annotation}"
-
-
-def _hook_text(hook: dict[str, Any]) -> str:
-    about = f"{hook['kind']} hook of {hook['of']}"
-    if hook["since"]:
-        about += f", since {hook['since']}"
-    paragraphs = [about, hook["text"]]
-    if hook["deprecated"]:
-        paragraphs.insert(1, f"Deprecated: {hook['deprecated']}.")
-    text = textwrap.indent("\n\n".join(paragraphs), "    ")
-    return f"{hook['signature']}\n{text}"

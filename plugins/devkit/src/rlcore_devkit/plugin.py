@@ -19,6 +19,11 @@ def rlcore_commands() -> list[CommandSpec]:
             summary="Check plugins, and say how to fix them.",
         ),
         CommandSpec(
+            name="plugins hooks",
+            target="rlcore_devkit.hook_texts:hooks_command",
+            summary="Show what each hook is for.",
+        ),
+        CommandSpec(
             name="schema",
             target="rlcore_devkit.schema:schema_command",
             summary="Print the JSON Schema of configuration files, for editors.",
