@@ -193,6 +193,7 @@ class FakePlugins(Plugins):
             ExporterSpec(name="chip", target="fake:Chip", settings="fake:ChipLike", suffix=".bin", summary="for chips"),
             ExporterSpec(name="flash", target="fake:Flash", suffix=".bin", summary="for flash memories"),
             ExporterSpec(name="lonely", target="fake:Lonely", settings="fake:AcmeSection", suffix=".lonely"),
+            EncoderSpec(name="auto", target="fake:Auto", kinds={"image"}),
             EncoderSpec(name="simple", target="fake:Simple", kinds={"image"}),
             EncoderSpec(name="deep", target="fake:Deep", settings="fake:DepthLike", kinds={"image", "vector"}),
             ActionDistributionSpec(name="gaussian", target="fake:Gaussian", initial_log_std=True),

@@ -20,7 +20,8 @@ from rlcore_torch import (
     PolicyHead,
     RunningNormalizer,
 )
-from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE, ImageEncoder, ImpalaEncoder, ResidualBlock
+from rlcore_torch.networks.encoders import BUILT_IN, ImageEncoder, ImpalaEncoder, ResidualBlock
+from rlcore_torch.networks.image_sizes import MINIMUM_SIZE
 from rlcore_torch.networks.recurrent import Recurrent
 
 VECTOR = ObservationSpec("seen", (3,), np.float32)
@@ -54,6 +55,29 @@ def test_an_image_too_small_for_its_encoder_is_refused(kind: str, smallest: int)
     assert advice.endswith("(environments of Gymnasium: environment.observations: {camera: {flatten: true}})")
     for advised in advice.partition(", or make a vector of it ")[0].split(" or "):
         BUILT_IN[advised](None, camera(64, smallest - 1), 16)
+
+
+def made_of(encoder: torch.nn.Module) -> dict[str, torch.Size]:
+    return {name: weights.shape for name, weights in encoder.state_dict().items()}
+
+
+@pytest.mark.parametrize(
+    ("pixels", "kind"), [(84, "simple"), (20, "simple"), (19, "fully_connected"), (1, "fully_connected")]
+)
+def test_by_default_the_size_of_an_image_chooses_its_encoder(pixels: int, kind: str) -> None:
+    image = camera(64, pixels)
+    by_default = network(image).actor.encoders[0]
+    named = network(image, vis_encode_type=kind).actor.encoders[0]
+    assert made_of(by_default) == made_of(named)
+    assert all(torch.equal(one, other) for one, other in zip(by_default.parameters(), named.parameters(), strict=True))
+
+
+def test_each_image_has_the_encoder_of_its_own_size() -> None:
+    """A camera beside a small map: one encoder for both would be too large for the map, or too small for the camera."""
+    small = ObservationSpec("map", (7, 7, 3), np.uint8, "image")
+    encoders = network(camera(84, 84), small).actor.encoders
+    for encoder, kind, image in zip(encoders, ("simple", "fully_connected"), (camera(84, 84), small), strict=True):
+        assert made_of(encoder) == made_of(BUILT_IN[kind](None, image, 16))
 
 
 def test_the_deep_networks_of_atari_have_the_sizes_of_their_papers() -> None:

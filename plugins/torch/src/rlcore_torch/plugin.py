@@ -93,6 +93,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
 def rlcore_encoders() -> list[EncoderSpec]:
     """Encoders of images; :data:`rlcore_torch.networks.encoders.BUILT_IN` has them by the same names."""
     summaries = {
+        "auto": "simple for images of at least 20x20 pixels, fully_connected for smaller ones",
         "simple": "two convolutions, for images of at least 20x20 pixels",
         "nature_cnn": "three convolutions (Mnih et al. 2015), at least 36x36 pixels",
         "resnet": "three residual stages (Espeholt et al. 2018), at least 15x15 pixels",
@@ -220,8 +221,10 @@ def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: Ru
 
 @hookimpl
 def rlcore_run_started(run: RunContext) -> None:
-    """Warn of settings that take few gradient steps and of encoders without effect; begin to measure other layouts."""
+    """Say which encoders small images have, warn of settings without effect, and begin to measure other layouts."""
     warnings = import_module("rlcore_torch.warnings_at_start")
+    for message in warnings.chosen_encoders(run):
+        log.info("%s", message)
     for message in chain(warnings.unused_encoders(run), warnings.few_gradient_steps(run)):
         log.warning("%s", message)
     import_module("rlcore_torch.layouts").advised(run, {})

@@ -1,4 +1,4 @@
-"""Warnings at the start of a run: settings that take few gradient steps, and encoders that have nothing to read."""
+"""What is said at the start of a run: few gradient steps, encoders of small images, encoders with nothing to read."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import Any
 
 from rlcore import BehaviorSpec, Preset, RunContext
+from rlcore_torch.networks.image_sizes import BY_SIZE, encoder_by_size
 from rlcore_torch.networks.settings import NetworkSettings
 from rlcore_torch.settings import OffPolicySettings, OnPolicySettings
 
-__all__ = ["MOST_AGENT_STEPS", "few_gradient_steps", "unused_encoders"]
+__all__ = ["MOST_AGENT_STEPS", "chosen_encoders", "few_gradient_steps", "unused_encoders"]
 
 MOST_AGENT_STEPS = 64  # for one gradient step; more of them are many
 ADVICE = "small environments learn faster with more gradient steps"
@@ -73,23 +74,47 @@ def steps_of_update(h: OnPolicySettings, slots: int) -> tuple[int, int]:
     return collected, h.num_epoch * minibatches
 
 
+def chosen_encoders(run: RunContext) -> Iterator[str]:
+    """Yield a message for each image that the encoder ``auto`` reads in another way than ``simple`` would."""
+    for name, spec, network in _networks(run):
+        if network.vis_encode_type.rpartition("/")[2] != "auto":
+            continue
+        for observation in spec.observations:
+            if observation.kind != "image":
+                continue
+            kind = encoder_by_size(observation.shape)
+            if kind != BY_SIZE[0]:
+                height, width, _ = observation.shape
+                yield (
+                    f"behavior {name!r}: {kind} encodes the image {observation.name!r}, because {height} x {width} "
+                    f"pixels are too few for {BY_SIZE[0]} (network_settings.vis_encode_type: auto)"
+                )
+
+
 def unused_encoders(run: RunContext) -> Iterator[str]:
     """Yield a message for each behavior whose network settings name an encoder for nothing that its agents observe.
 
     It is not an error: files of ML-Agents share ``default_settings`` between behaviors with and without images.
     """
+    for name, spec, network in _networks(run):
+        for problem in _unused(network, spec):
+            yield f"behavior {name!r}: network_settings.{problem}"
+
+
+def _networks(run: RunContext) -> Iterator[tuple[str, BehaviorSpec, NetworkSettings]]:
+    """Yield each behavior with a network of PyTorch, and the settings of its network."""
     for name, spec in run.behaviors.items():
         settings = run.config.behaviors.get(name, run.config.default_settings)
         network = getattr(settings, "network_settings", None)
         if isinstance(network, NetworkSettings):
-            for problem in _unused(network, spec):
-                yield f"behavior {name!r}: network_settings.{problem}"
+            yield name, spec, network
 
 
 def _unused(network: NetworkSettings, spec: BehaviorSpec) -> Iterator[str]:
     kinds = {o.kind for o in spec.observations}
     observed = ", ".join(f"{o.name} of shape {list(o.shape)}" for o in spec.observations)
-    if network.vis_encode_type != "simple" and "image" not in kinds:
+    # Files of ML-Agents name simple, its default, where there is no image.
+    if network.vis_encode_type not in ("auto", "simple") and "image" not in kinds:
         advice = ""
         if any(2 <= len(o.shape) <= 4 for o in spec.observations):
             advice = (

@@ -14,12 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from rlcore import ObservationSpec, PluginError, UnsupportedSpace, blamed
+from rlcore_torch.networks.image_sizes import MINIMUM_SIZE, encoder_by_size
 from rlcore_torch.networks.settings import ImpalaSettings, NetworkSettings
-
-# The smallest height and width each encoder can take, as ML-Agents documents them; of impala, those that three halvings
-# make one pixel of.
-MINIMUM_SIZE = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 1, "impala": 8}
-
 
 # Channels, kernel size and stride of each convolution, as in ML-Agents.
 CONVOLUTIONS = {
@@ -143,14 +139,26 @@ def image_encoder(kind: str, settings: None, observation: ObservationSpec, featu
     return ImageEncoder(kind, observation, features)
 
 
+def auto(settings: None, observation: ObservationSpec, features: int) -> ImageEncoder:
+    """The encoder for one image of any size. Only the size decides, so a resumed or exported run has the same one."""
+    kind = encoder_by_size(observation.shape)
+    return ImageEncoder(kind, observation, features)
+
+
 simple = partial(image_encoder, "simple")  # the targets of rlcore's own records
 nature_cnn = partial(image_encoder, "nature_cnn")
 resnet = partial(image_encoder, "resnet")
 match3 = partial(image_encoder, "match3")
 fully_connected = partial(image_encoder, "fully_connected")
-BUILT_IN: dict[str, Callable[..., nn.Module]] = dict(
-    zip(MINIMUM_SIZE, (simple, nature_cnn, resnet, match3, fully_connected, impala), strict=True)
-)
+BUILT_IN: dict[str, Callable[..., nn.Module]] = {
+    "auto": auto,
+    "simple": simple,
+    "nature_cnn": nature_cnn,
+    "resnet": resnet,
+    "match3": match3,
+    "fully_connected": fully_connected,
+    "impala": impala,
+}
 
 
 def image_scale(observation: ObservationSpec) -> float | Tensor:

@@ -201,7 +201,10 @@ class NetworkSettings(PolicySettings):
         foreign=True,
     )
     vis_encode_type: str = setting(
-        "simple", "Encoder of image observations: a registered name, or DISTRIBUTION/NAME.", foreign=True
+        "auto",
+        "Encoder of image observations: a registered name, or DISTRIBUTION/NAME. auto is ML-Agents' default simple "
+        "for each image of at least 20x20 pixels, and fully_connected for each smaller one.",
+        foreign=True,
     )
     vis_encode_settings: Any = setting(
         None,
