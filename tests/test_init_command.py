@@ -19,11 +19,20 @@ from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 
+
+class Few(spaces.Sequence):
+    """A Sequence whose samples have at most 16 elements."""
+
+    def sample(self, *masks: Any, **how: Any) -> Any:
+        return super().sample(*masks, **how)[:16]
+
+
 SPACES: dict[str, tuple[Any, Any]] = {
     "Words-v0": (
         spaces.Dict({"mission": spaces.Text(20), "view": spaces.Box(0, 255, (7, 7, 3), np.uint8)}),
         spaces.Discrete(3),
     ),
+    "Things-v0": (spaces.Dict({"things": Few(spaces.Box(-1, 1, (2,)))}), spaces.Discrete(3)),
     "Pictures-v0": (spaces.Box(0, 255, (48, 48, 3), np.uint8), spaces.MultiDiscrete([2, 3])),
     "Driving-v0": (
         spaces.Tuple([spaces.Box(0, 255, (48, 48, 3), np.uint8), spaces.Discrete(2)]),
@@ -97,8 +106,14 @@ def written(run_rlcore: RunRlcore, tmp_path: Path) -> Any:
         (
             "Words-v0",
             "ppo-discrete",
-            {"mission": "ignore", "view": {"flatten": True}},
-            ["observes view: 147 numbers", "observes mission: left out", "acts by one of 3 choices"],
+            {},
+            ["observes view: 7 x 7 pixels", "the observation 'mission' is left out", "acts by one of 3 choices"],
+        ),
+        (
+            "Things-v0",
+            "ppo-discrete",
+            {"things": {"max_entities": 16}},
+            ["observes things: up to 16 entities of 3 numbers"],
         ),
         ("Pictures-v0", "ppo-atari", {}, ["48 x 48 pixels, 3 channels", "acts by one of 2 ch", "acts by one of 3 ch"]),
         ("Driving-v0", "ppo-continuous", {}, ["observes 0: 48 x 48 pixels", "observes 1: 2 indicators"]),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from gym_play import Scripted, register
-from gymnasium.spaces import Box, Dict, Discrete, Space, Text, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, Graph, Sequence, Space, Text, Tuple
 from one_behavior import act, begin
 
 from rlcore import ConfigError, UnsupportedSpace
@@ -60,15 +60,39 @@ def test_the_only_observation_of_a_space_without_keys_is_called_observation() ->
     assert (spec.name, spec.kind) == ("0", "image")
 
 
-def test_an_observation_that_is_a_space_of_spaces_can_be_left_out() -> None:
-    space = Dict(inner=Dict(a=Discrete(2)), outer=Discrete(2))
+def test_what_is_said_of_a_space_of_spaces_is_said_of_all_its_observations() -> None:
+    space = Dict(inner=Dict(a=Discrete(2), b=Tuple((Discrete(2),))), outer=Discrete(2))
     assert [spec.name for spec in ObservationCodec.of(space, "Env-v0", {"inner": "ignore"}).specs] == ["outer"]
+    goals = ObservationCodec.of(space, "Env-v0", {"inner": ObservationSettings(goal=True), "inner.b.0": LEFT_OUT})
+    assert [(spec.name, spec.goal) for spec in goals.specs] == [("inner.a", True), ("outer", False)]
+
+
+UNREADABLE = {
+    "a text": (Text(9), "a Text; environment.observations: {words: ignore} says the same"),
+    "a graph": (Graph(Box(-1, 1), None), "a Graph; environment.observations: {words: ignore} says the same"),
+    "no number": (Box(-1, 1, (0,)), "a Box; environment.observations: {words: ignore} says the same"),
+    "a sequence": (Sequence(Box(-1, 1)), "a Sequence; environment.observations: {words: {max_entities: 16}} has it "),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_networks_cannot_read_is_left_out_with_a_line_where_something_else_is_observed(name: str) -> None:
+    space, told = UNREADABLE[name]
+    codec = ObservationCodec.of(Dict(words=space, place=Discrete(3)), "Env-v0", {})
+    assert [spec.name for spec in codec.specs] == ["place"]
+    (said,) = codec.left_out
+    assert said.startswith("Env-v0: the observation 'words' is left out") and told in said
+    assert ObservationCodec.of(Dict(words=space, place=Discrete(3)), "Env-v0", {"words": "ignore"}).left_out == ()
+    with pytest.raises(UnsupportedSpace, match="'words' has"):  # nothing else is observed
+        ObservationCodec.of(Dict(words=space), "Env-v0", {})
+    with pytest.raises(UnsupportedSpace, match="'words' has"):  # what a file says is not passed over
+        ObservationCodec.of(Dict(words=space, place=Discrete(3)), "Env-v0", {"words": ObservationSettings(goal=True)})
 
 
 @pytest.mark.parametrize(
     ("space", "said", "says"),
     [
-        (SPACE, {}, "supported are .*; leave it out with environment.observations: {mission: ignore}"),
+        (SPACE, {"mission": FLAT}, "supported are .*; leave it out with environment.observations: {mission: ignore}"),
         (SPACE, {"mision": "ignore"}, r"environment\.observations\.mision: Env-v0 .*; did you mean 'mission'"),
         (SPACE, dict.fromkeys(SPACE, "ignore"), "environment.observations: nothing is left to observe of mission, "),
         (SPACE["place"], {"place": FLAT}, "Env-v0 has no such observation; it has observation"),
@@ -93,7 +117,7 @@ class Talking(Scripted):
 
 def test_an_environment_with_a_text_is_played_without_it(make: Any) -> None:
     env_id = register("rlcore-tests/Talking-v0", Talking)
-    environment = make(env_id, 2, observations={"mission": "ignore", "stack": "ignore", "rgb": FLAT})
+    environment = make(env_id, 2, observations={"stack": "ignore", "rgb": FLAT})
     batch = begin(environment)
     shapes = {"grid": (2, 2, 3), "place": (2, 3), "rgb": (2, 60)}
     assert {name: array.shape for name, array in batch.observations.items()} == shapes

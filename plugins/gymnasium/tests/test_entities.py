@@ -98,7 +98,7 @@ def test_a_value_that_does_not_fit_is_refused(wrong: dict[str, Any], says: str) 
 
 @pytest.mark.parametrize(("settings", "message"), UNFIT)
 def test_settings_that_do_not_fit_the_space_are_refused(settings: dict[str, Any], message: str) -> None:
-    chosen: Any = {"loot": "ignore", "keys": "ignore"} if settings else {}
+    chosen: Any = {"loot": "ignore", "keys": "ignore"}
     chosen |= {name: ObservationSettings(**how) for name, how in settings.items()}
     with pytest.raises((ConfigError, UnsupportedSpace), match=message):
         ObservationCodec.of(SPACE, "Env-v0", chosen)

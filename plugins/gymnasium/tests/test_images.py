@@ -70,6 +70,7 @@ AXES = {
     "real color": ((36, 40, 3), "f", 1, (36, 40, 3), "hwc"),
     "real color, channels first": ((3, 36, 40), "f", 1, (36, 40, 3), "chw"),
     "real gray frames": ((4, 84, 84), "f", 1, (84, 84, 4), "chw"),
+    "two real gray frames, last": ((84, 84, 2), "f", 1, (84, 84, 2), "hwc"),
     "a small volume": ((4, 8, 6), "f", 1, None, ""),
     "real numbers of something": ((20, 36, 40), "f", 1, None, ""),
     "many real frames that are stacked": ((20, 36, 40), "f", 20, (36, 40, 20), "chw"),

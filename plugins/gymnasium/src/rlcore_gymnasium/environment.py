@@ -75,6 +75,7 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
                 native.reported = settings.info
                 if are_tried(run):
                     native.try_resets()
+                    native.say_what_is_left_out()
             return with_lives(native, options) if is_atari else native
     if spec.entry_point is None:
         raise EnvironmentFailed(f"{env_id}: has only a vectorized form, {_unusable(run, parameters, wrappers)}")
@@ -120,6 +121,7 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
             raise
     if are_tried(run):
         environment.try_resets()
+        environment.say_what_is_left_out()
     return environment
 
 

@@ -77,6 +77,15 @@ class GymnasiumEnvironment:
         self._truncated = np.zeros(num_envs, np.bool_)  # [N]
         self._none = np.empty(0, np.intp)  # of the environments
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """A sentence for each observation that agents do not get because networks cannot read it."""
+        return self._observing.left_out
+
+    def say_what_is_left_out(self) -> None:
+        """Log a line for each observation that agents do not get because networks cannot read it."""
+        self._observing.say_what_is_left_out()
+
     def require_parameters(self, names: Iterable[str]) -> None:
         """Raise ConfigError unless the environment has all of these parameters."""
         refuse_unknown_parameters(names, (), self.env_id)

@@ -24,7 +24,6 @@ from rlcore import (
     Preset,
     RunContext,
     TrainerSpec,
-    UnsupportedSpace,
     config_from_mapping,
     echo,
     load_plugins,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from rlcore import Plugins
 
 MOST_ENTITIES = 16  # of a Sequence, which has no limit of its own
-SMALLEST_IMAGE = 36  # pixels on a side: what the encoder nature_cnn reads
+SMALLEST_IMAGE = 36  # pixels on a side: what nature_cnn reads, the encoder of presets for images
 MAX_STEPS = 1_000_000
 
 
@@ -85,6 +84,7 @@ class Seen:
     Attributes:
         env_id: Its id.
         observations: The block ``environment.observations`` with which a trainer can learn from it.
+        left_out: A sentence for each observation that networks cannot read.
         behavior: What a trainer sees and does.
         limit: Steps after which an episode is truncated; None without a limit.
         is_mujoco: Whether it is one of Gymnasium's own environments of MuJoCo.
@@ -92,6 +92,7 @@ class Seen:
 
     env_id: str
     observations: Mapping[str, Any]
+    left_out: tuple[str, ...]
     behavior: BehaviorSpec
     limit: int | None
     is_mujoco: bool
@@ -102,7 +103,7 @@ class Seen:
         from rlcore_gymnasium.environment import make_environment
 
         spec = registered(env_id)
-        observations = to_learn_from(env_id)
+        observations = entities_of(env_id)
         environment = {"id": env_id, "num_envs": 1, "observations": observations}
         document = {"preset": "none", "environment": environment, "default_settings": {}}
         config = config_from_mapping(document, plugins)
@@ -110,12 +111,13 @@ class Seen:
         with tempfile.TemporaryDirectory() as directory:
             run = RunContext(config=config, plugins=plugins, directory=Path(directory), seed=0, num_envs=1)
             made = make_environment(config.environment, run)
+            left_out = tuple(getattr(made, "left_out", ()))
             try:
                 (behavior,) = made.behaviors.values()
             finally:
                 made.close()
         is_mujoco = str(spec.entry_point).startswith("gymnasium.envs.mujoco")
-        return cls(env_id, observations, behavior, spec.max_episode_steps, is_mujoco)
+        return cls(env_id, observations, left_out, behavior, spec.max_episode_steps, is_mujoco)
 
     @property
     def preset(self) -> str:
@@ -126,39 +128,28 @@ class Seen:
 
     @property
     def has_images(self) -> bool:
-        """Whether an observation is an image."""
-        return any(spec.kind == "image" for spec in self.behavior.observations)
+        """Whether there are images, all of them large enough for the encoder of presets for images."""
+        sizes = [min(spec.shape[:2]) for spec in self.behavior.observations if spec.kind == "image"]
+        return bool(sizes) and min(sizes) >= SMALLEST_IMAGE
 
 
-def to_learn_from(env_id: str) -> dict[str, Any]:
-    """Return ``environment.observations``: other kinds are left out, and small images are vectors.
-
-    What this does not solve, creating the environment as a run does reports.
-    """
+def entities_of(env_id: str) -> dict[str, Any]:
+    """Return ``environment.observations`` with a limit for each Sequence, which has none of its own."""
     import gymnasium
 
-    from rlcore_gymnasium.spaces import ObservationPart
     from rlcore_gymnasium.spaces.codecs import entries
 
     try:
         env = gymnasium.make(env_id, disable_env_checker=True)
-    except (Exception, SystemExit):  # reported with what to install
+    except (Exception, SystemExit):  # creating the environment as a run does reports it, with what to install
         return {}
     space = env.observation_space
     with suppress(Exception, SystemExit):
         env.close()
     observations: dict[str, Any] = {}
-    for name, (key, part) in entries(space).items():
-        try:
-            spec = ObservationPart.of(part, name, None, env_id).spec
-        except UnsupportedSpace:
-            if isinstance(part, gymnasium.spaces.Sequence):
-                observations[name] = {"max_entities": MOST_ENTITIES}
-            elif key is not None:  # the only observation cannot be left out
-                observations[name] = "ignore"
-            continue
-        if spec.kind == "image" and min(spec.shape[:2]) < SMALLEST_IMAGE:
-            observations[name] = {"flatten": True}
+    for name, (_, part) in entries(space).items():
+        if isinstance(part, gymnasium.spaces.Sequence):
+            observations[name] = {"max_entities": MOST_ENTITIES}
     return observations
 
 
@@ -173,9 +164,8 @@ def heading(seen: Seen, path: Path) -> Iterator[str]:
     yield "#"
     for observation in seen.behavior.observations:
         yield f"# observes {observation.name}: {described(observation)}"
-    for name, how in seen.observations.items():
-        if how == "ignore":
-            yield f"# observes {name}: left out, because networks cannot read it"
+    for sentence in seen.left_out:
+        yield f"# {sentence}"
     for text in actions(seen.behavior):
         yield f"# acts by {text}"
     if seen.limit is not None:

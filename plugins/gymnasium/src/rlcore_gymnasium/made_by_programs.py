@@ -63,6 +63,8 @@ def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Envir
             )
             raise UnsupportedSpace(f"{error}; {advice}") from error
         adapted.require_parameters(run.config.environment_parameters)
+    if are_tried(run):
+        adapted.say_what_is_left_out()
     return adapted
 
 

@@ -34,7 +34,10 @@ _SPACES = ("observation_space", "action_space", "single_observation_space", "sin
 
 
 def are_tried(run: RunContext) -> bool:
-    """Return whether the environments of ``run`` are to be tried: in a training, by whoever has the first of them."""
+    """Return whether the environments of ``run`` are to be tried, and what is said of them is to be said here.
+
+    Once, that is: in a training, by the process with the first environment.
+    """
     return run.purpose == "train" and run.first_env == 0 and run.video is None
 
 

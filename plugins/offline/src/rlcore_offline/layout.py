@@ -35,6 +35,7 @@ class Layout:
         """Read the spaces; ``ours`` is the metadata's entry :data:`RLCORE`. UnsupportedSpace names ``where``."""
         acting = ActionCodec.of(action, where)
         observing = ObservationCodec.of(observation, where, None, acting) if ours is None else _noted(ours, where)
+        observing.say_what_is_left_out()
         low, high = acting.bounds()
         behavior = BehaviorSpec(name, observing.specs, len(low), acting.discrete, low, high)
         return cls(behavior, observing, acting)
@@ -107,7 +108,7 @@ def _noted(ours: str, where: str) -> ObservationCodec:
                 high=np.array(note["high"], np.float32) if "high" in note else None,
                 goal=note.get("goal") is True,
             )
-            parts.append(ObservationPart(spec, key=None if alone else note["key"]))
+            parts.append(ObservationPart(spec, key=None if alone else (note["key"],)))
         return ObservationCodec(tuple(parts))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ConfigError(f"{where}: its entry {RLCORE!r} is damaged: {one_line(error)}") from error

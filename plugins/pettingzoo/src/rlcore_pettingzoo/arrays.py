@@ -37,6 +37,7 @@ class BehaviorArrays:
         example = cast.agents[0]  # the spaces of all are equal
         observed, mask_space = _without_mask(example.observation_space)
         self._observing = ObservationCodec.of(observed, game)
+        self._observing.say_what_is_left_out()
         self._acting = ActionCodec.of(example.action_space, game)
         env_index = np.repeat(np.arange(num_envs), agents)
         of_one_env = np.array(cast.teams, np.int64)

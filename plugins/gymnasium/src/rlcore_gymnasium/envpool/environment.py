@@ -27,6 +27,7 @@ from rlcore import (
 from rlcore_gymnasium.envpool.spaces import TaskSpaces
 from rlcore_gymnasium.envpool.tasks import Task, find_task
 from rlcore_gymnasium.failures import failing_as
+from rlcore_gymnasium.repeated_resets import are_tried
 from rlcore_gymnasium.spaces import Observations
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> EnvPoolE
     refuse_unknown_parameters(run.config.environment_parameters, (), task.id)
     (behavior,) = run.behavior_names  # the record says that there must be one
     observations: Observations = getattr(settings, "observations", {})
-    return EnvPoolEnvironment(task, behavior, run.num_envs, observations)
+    environment = EnvPoolEnvironment(task, behavior, run.num_envs, observations)
+    if are_tried(run):
+        environment.say_what_is_left_out()
+    return environment
 
 
 class EnvPoolEnvironment:
@@ -85,6 +89,10 @@ class EnvPoolEnvironment:
             if batch.ended.size:
                 self._start_episodes(batch, action)
         return {self._behavior: batch}
+
+    def say_what_is_left_out(self) -> None:
+        """Log a line for each observation that agents do not get because networks cannot read it."""
+        self._spaces.observing.say_what_is_left_out()
 
     def set_parameters(self, parameters: Parameters) -> None:
         refuse_unknown_parameters(parameters, (), self.task.id)

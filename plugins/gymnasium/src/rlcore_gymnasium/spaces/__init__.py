@@ -5,11 +5,12 @@ that was trained in one can be used in another. It needs gymnasium, which rlcore
 imports this package depends on ``rlcore-gymnasium``.
 
 Supported observations are a Box of any shape; a Discrete, a MultiDiscrete (one-hot vectors, side by side) or a
-MultiBinary; a Sequence of these, with ``max_entities``; or a Dict or Tuple of all of these, one level deep. Supported
+MultiBinary; a Sequence of these, with ``max_entities``; or a Dict or Tuple of all of these, at any depth. Supported
 actions are a Box of real numbers (flattened), a Discrete, a MultiDiscrete or a MultiBinary (branches with two options),
 or a Tuple or Dict of these, whose parts are side by side in the order of the space. ``environment.observations`` leaves
-observations out, or says how one is read (:class:`ObservedEnvironmentSettings`). Every other space raises
-:class:`~rlcore.UnsupportedSpace`, and an observation outside its space raises :class:`MismatchedValue`.
+observations out, or says how one is read (:class:`ObservedEnvironmentSettings`). An observation with another space is
+left out if there are others; else, and for actions, :class:`~rlcore.UnsupportedSpace` is raised. A value outside its
+space raises :class:`MismatchedValue`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import attrs
@@ -15,20 +15,29 @@ from numpy.typing import NDArray
 from rlcore import ConfigError, ObservationSpec, UnsupportedSpace, did_you_mean
 from rlcore_gymnasium.settings import ObservationSettings
 from rlcore_gymnasium.spaces.actions import ActionCodec
-from rlcore_gymnasium.spaces.entities import Beside, EntitiesPart, PaddedPart, SequencePart, entities_spec
+from rlcore_gymnasium.spaces.entities import (
+    Beside,
+    EntitiesPart,
+    PaddedPart,
+    Path,
+    SequencePart,
+    entities_spec,
+    name_of,
+)
 from rlcore_gymnasium.spaces.images import Channels, image_layout
 from rlcore_gymnasium.spaces.values import REAL_KINDS, array_of, bits_of, choice_of, choices_of, refuse
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("rlcore.plugin.gymnasium")
 
 ACTION_MASK = "action_mask"  # the entry of a Dict observation that may be a mask
 OBSERVATION = "observation"
 """The name of the only observation of a space that is not a Dict or a Tuple."""
 
 Space = spaces.Space[Any]
-Key = str | int | None
+Key = Path | None
+"""Where an observation is; None for the only one of a space that is not a Dict or a Tuple."""
 Entries = Mapping[str, tuple[Key, Space]]
-"""The observations of a space by name, each with its key in a Dict, or its index in a Tuple."""
+"""The observations of a space by name, each with its place."""
 RowWriter = Callable[[int, Any], None]
 Buffers = dict[str, NDArray[Any]]
 """Observations by name, each [N, *shape]."""
@@ -45,7 +54,7 @@ class ObservationPart:
 
     Attributes:
         spec: The description for networks.
-        key: Key in a Dict observation, or index in a Tuple; None for the only part.
+        key: Where the part is in a Dict or a Tuple; None for the only part.
         options: Options of a Discrete [] or MultiDiscrete [*shape]; None for other spaces.
         start: Lowest value of each choice, with the shape of ``options``.
         binary: Whether the value is a MultiBinary: zeros and ones, flattened.
@@ -55,7 +64,7 @@ class ObservationPart:
     """
 
     spec: ObservationSpec
-    key: str | int | None
+    key: Key
     options: NDArray[np.int64] | None = None
     start: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros((), np.int64))
     binary: bool = False
@@ -71,7 +80,7 @@ class ObservationPart:
         cls,
         space: spaces.Space[Any],
         name: str,
-        key: str | int | None,
+        key: Key,
         where: str,
         flatten: bool = False,
         matrix: bool = False,
@@ -234,10 +243,13 @@ class ObservationCodec:
     Attributes:
         parts: The observations, in the order of the space.
         has_mask: Whether the entry ``action_mask`` of a Dict is the mask of the actions, and not observed.
+        left_out: A sentence for each entry that is left out because networks cannot read it, without the configuration
+            having said so.
     """
 
     parts: tuple[ObservationPart | EntitiesPart, ...]
     has_mask: bool = False
+    left_out: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -252,6 +264,7 @@ class ObservationCodec:
 
         ``observations`` is ``environment.observations`` of an environment that has this key. The entry ``action_mask``
         of a Dict is a mask if it has a number for each option of ``acting``, and ``observations`` does not name it.
+        An entry that networks cannot read, such as a text, is left out if another one is left: see :attr:`left_out`.
         ``stack`` is the number of frames that FrameStackObservation stacks, 1 without it.
         Raises UnsupportedSpace, and ConfigError for a name in ``observations`` that the space does not have.
         """
@@ -259,7 +272,7 @@ class ObservationCodec:
         place = where
         if isinstance(space, spaces.Dict | spaces.Tuple):
             place = f"{where}: {_short(space)}"
-        configured = observations or {}
+        configured = _of_entries(observations or {}, named)
         for name in configured:
             if name not in named:
                 known = ", ".join(named)
@@ -274,10 +287,12 @@ class ObservationCodec:
             del named[ACTION_MASK]
         if not named:
             raise UnsupportedSpace(f"{place}: there is nothing to observe: the observation space has no entries")
-        left_out = _left_out(configured)
+        not_observed = _not_observed(configured)
         parts = []
+        left_out = []
+        refused: UnsupportedSpace | None = None
         for name, (key, part) in named.items():
-            if name in left_out:
+            if name in not_observed:
                 continue
             settings = configured.get(name, ObservationSettings())
             assert isinstance(settings, ObservationSettings)
@@ -285,15 +300,26 @@ class ObservationCodec:
                 observed = _observed(part, name, key, place, settings, named, stack)
             except UnsupportedSpace as error:
                 # A plugin without `environment.observations` has no key that its users could write.
-                advice = "" if observations is None else _advice(part, name, key)
-                if not advice:
-                    raise
-                raise UnsupportedSpace(f"{error}; {advice}") from None
+                has_key = observations is not None
+                advice = _advice(part, name, key) if has_key else ""
+                told = UnsupportedSpace(f"{error}; {advice}") if advice else error
+                if name in configured:
+                    raise told from None
+                refused = refused or told
+                left_out.append(_left_out(part, name, where, has_key))
+                continue
             parts.append(observed)
+        if not parts and refused is not None:
+            raise refused
         if not parts:
             all_names = ", ".join(named)
             raise ConfigError(f"nothing is left to observe of {all_names}", key=("environment", "observations"))
-        return cls(tuple(parts), has_mask)
+        return cls(tuple(parts), has_mask, tuple(left_out))
+
+    def say_what_is_left_out(self) -> None:
+        """Log the sentences of ``left_out``, each as a warning."""
+        for sentence in self.left_out:
+            log.warning("%s", sentence)
 
     @property
     def specs(self) -> tuple[ObservationSpec, ...]:
@@ -341,7 +367,19 @@ class ObservationCodec:
         return buffers
 
 
-def _left_out(configured: Observations) -> set[str | None]:
+def _of_entries(configured: Observations, named: Entries) -> Observations:
+    """Return ``configured`` with the entries of a Dict or Tuple in place of its own name."""
+    result: dict[str, Literal["ignore"] | ObservationSettings] = {}
+    for name, settings in configured.items():
+        inside = [entry for entry in named if entry.startswith(f"{name}.")]
+        if name in named or not inside:
+            result[name] = settings
+        else:
+            result |= dict.fromkeys(inside, settings)
+    return result
+
+
+def _not_observed(configured: Observations) -> set[str | None]:
     """Return the names that become no observation: the ignored ones, and those that say which entities are there."""
     names: set[str | None] = set()
     for name, settings in configured.items():
@@ -403,12 +441,36 @@ def _observed(
 
 
 def entries(space: Space) -> dict[str, tuple[Key, Space]]:
-    """Return the observations of a space by name, each with its key in a Dict, or its index in a Tuple."""
+    """Return the observations of a space by name, each with its place.
+
+    An entry of a Dict or Tuple within another one is called after all keys on the way, such as ``goal.position``.
+    Raises UnsupportedSpace if two have one name.
+    """
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return {OBSERVATION: (None, space)}
+    named: dict[str, tuple[Key, Space]] = {}
+    for path, leaf in _leaves(space, ()):
+        name = name_of(path)
+        if name in named:
+            raise UnsupportedSpace(f"two observations are called {name!r}; rename one with a wrapper")
+        named[name] = (path, leaf)
+    return named
+
+
+def _leaves(space: Space, path: Path) -> Iterator[tuple[Path, Space]]:
+    pairs: Iterable[tuple[str | int, Space]]
+    if path == (ACTION_MASK,):  # a mask has an entry for each branch, and is one thing
+        yield path, space
+        return
     if isinstance(space, spaces.Dict):
-        return {str(key): (key, part) for key, part in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return {str(index): (index, part) for index, part in enumerate(space.spaces)}
-    return {OBSERVATION: (None, space)}
+        pairs = space.spaces.items()
+    elif isinstance(space, spaces.Tuple):
+        pairs = enumerate(space.spaces)
+    else:
+        yield path, space
+        return
+    for key, part in pairs:
+        yield from _leaves(part, (*path, key))
 
 
 def _advice(space: Space, name: str, key: Key) -> str:
@@ -418,9 +480,17 @@ def _advice(space: Space, name: str, key: Key) -> str:
         ways.append(f"set environment.observations: {{{name}: {{max_entities: 16}}}}")
     if key is not None:
         ways.append(f"leave it out with environment.observations: {{{name}: ignore}}")
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        ways.append("make one vector of all with environment.wrappers: [FlattenObservation]")
     return ", or ".join(ways)
+
+
+def _left_out(space: Space, name: str, where: str, has_key: bool) -> str:
+    """Return what is said of an entry that is left out because networks cannot read its space."""
+    keys = ""
+    if has_key:
+        keys = f"; environment.observations: {{{name}: ignore}} says the same"
+        if isinstance(space, spaces.Sequence):
+            keys = f"; environment.observations: {{{name}: {{max_entities: 16}}}} has it read"
+    return f"{where}: the observation {name!r} is left out, because networks do not read a {type(space).__name__}{keys}"
 
 
 def _masks(named: Entries, acting: ActionCodec, where: str) -> bool:
@@ -465,12 +535,14 @@ def _short(space: Space) -> str:
 
 
 def _part(value: Any, key: Any) -> Any:
-    """Return the entry ``key`` of a Dict or Tuple observation, or both entries of a :class:`Beside`."""
+    """Return what is at the place ``key`` of a Dict or Tuple observation, or both entries of a :class:`Beside`."""
     if isinstance(key, Beside):
         entities = _part(value, key.entities)
         present = _part(value, key.present)
         return entities, present
-    try:
-        return value[key]
-    except (LookupError, TypeError):
-        refuse(str(key), value, f"expected one with {key!r} in it")
+    for step in key:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            refuse(name_of(key), value, f"expected one with {step!r} in it")
+    return value

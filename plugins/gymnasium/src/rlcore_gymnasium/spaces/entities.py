@@ -16,13 +16,21 @@ from numpy.typing import NDArray
 from rlcore import ObservationSpec
 from rlcore_gymnasium.spaces.values import array_of, refuse, text_of
 
+Path = tuple[str | int, ...]
+"""Where an observation is in a Dict or a Tuple: its key or index, after those of the spaces around it."""
+
+
+def name_of(path: Path) -> str:
+    """Return how an observation is called, such as ``goal.position``."""
+    return ".".join(map(str, path))
+
 
 @attrs.frozen
 class Beside:
-    """The keys of an observation of entities, and of the one that says which of them are there."""
+    """Where an observation of entities is, and the one that says which of them are there."""
 
-    entities: str | int
-    present: str | int
+    entities: Path
+    present: Path
 
 
 class Values(Protocol):
@@ -38,7 +46,7 @@ class EntitiesPart:
 
     Attributes:
         spec: The description for networks, of shape [E, 1 + F].
-        key: Key in a Dict observation, index in a Tuple, or two of them; None for the only part.
+        key: Where the observation is in a Dict or a Tuple, or a :class:`Beside`; None for the only part.
         values: The conversion of what the environment gives.
     """
 
@@ -113,7 +121,7 @@ class PaddedPart(EntitiesPart):
     def _present(self, mask_or_count: Any) -> NDArray[np.bool_]:
         """Return whether each of the E entities is there: [E], from a mask or a count."""
         count, _ = self.spec.shape
-        name = str(self.key.present)
+        name = name_of(self.key.present)
         array = np.asarray(mask_or_count)
         # One number for several entities is a count; with one entity, a mask says the same.
         if array.size == 1 and count > 1:

@@ -19,10 +19,9 @@ Shape = tuple[int, ...]
 COUNTS = (1, 3, 4)
 """Numbers of channels by which a last axis is known: gray, color, color with opacity or a stack of four frames."""
 MOST_UNTOLD = 4
-"""The most channels of a first axis that is known by its size alone."""
+"""The most channels of a first axis that is known by its size alone, and of a last one of real numbers."""
 SMALLEST = 20
-"""Height and width from which arrays are taken for images that were vectors for a long time: the encoder ``simple``,
-the default, reads no smaller ones."""
+"""Height and width from which arrays are taken for images that may as well be boards or tables of numbers."""
 
 
 @attrs.frozen
@@ -87,7 +86,9 @@ def _frame(shape: Shape, space: spaces.Box, channels: Channels | None) -> ImageL
     if pixels:
         # Channels and frames are fewer than pixels of a side.
         return first if few or shape[0] < min(shape[1:]) else last
-    return first if few and _is_large(shape[1:]) else None
+    if few and _is_large(shape[1:]):
+        return first
+    return last if shape[2] <= MOST_UNTOLD and _is_large(shape) else None
 
 
 def _is_large(shape: Shape) -> bool:
