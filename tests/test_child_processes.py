@@ -100,6 +100,7 @@ rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(SP
 STUBS = str(ROOT / "core/tests/run/stub_plugin.py")
 STEPS = {"max_steps": 256, "summary_freq": 128}
 CONFIG: dict[str, Any] = {
+    "preset": "none",
     "environment": {"type": "gymnasium", "id": "mine:Mine-v0", "num_envs": 2},
     # Processes cost less without PyTorch, of which none of this depends.
     "behaviors": {"Pole": {"trainer_type": "numpy", **STEPS, "hyperparameters": {"buffer_size": 128}}},
