@@ -9,8 +9,9 @@ from typing import Any
 import attrs
 import pytest
 import yaml
+from late_scores import late_score, with_late_summaries
 
-from rlcore import EvaluationResult, Run, SavedRun, load_config, load_plugins, read_document
+from rlcore import Run, SavedRun, load_config, load_plugins, read_document
 from rlcore_zoo.collection import path_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -45,7 +46,7 @@ class Trained:
     behavior: str
     directory: Path  # of the run
     steps: int
-    evaluation: EvaluationResult  # by the run itself, after its training
+    score: float  # of its late policies
 
     def saved(self) -> SavedRun:
         plugins = load_plugins()
@@ -71,7 +72,7 @@ def _example() -> Callable[[str, Path, int], dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Trained]:
-    """``trained("cartpole.yaml", seed, episodes=20)``: that example or file of the zoo, trained once and evaluated.
+    """``trained("cartpole.yaml", seed, episodes=20)``: that example or file of the zoo, trained once.
 
     ``max_steps`` is that of the example unless it is given.
 
@@ -85,9 +86,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Trained]:
         block["max_steps"] = max_steps or block["max_steps"]
         key = (name, seed, episodes, block["max_steps"])
         if key not in made:
-            with Run(config) as run:
-                run.train()
-                made[key] = Trained(behavior, run.directory.path, run.steps, run.evaluate(episodes))
+            with Run(with_late_summaries(config)) as run:
+                score = late_score(run, episodes)
+                made[key] = Trained(behavior, run.directory.path, run.steps, score)
         return made[key]
 
     return train

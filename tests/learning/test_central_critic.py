@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from late_scores import late_score, with_late_summaries
 
-from rlcore import Run
+from rlcore import EvaluationResult, Run
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(1200)]
 
@@ -17,12 +18,15 @@ SEEDS = (1, 2, 3)
 
 
 def trained_return(config: dict[str, Any]) -> float:
-    """The mean return of the speaker and the listener, who are rewarded alike, over 100 games after the training."""
-    with Run(config) as run:
-        run.train()
-        speaker, listener = (each.returns for each in run.evaluate(100).behaviors.values())
-    np.testing.assert_array_equal(speaker, listener)
-    return float(np.mean(listener))
+    """The mean return of the speaker and the listener, who are rewarded alike, over 100 games late in the training."""
+
+    def mean(result: EvaluationResult) -> float:
+        speaker, listener = (each.returns for each in result.behaviors.values())
+        np.testing.assert_array_equal(speaker, listener)
+        return float(np.mean(listener))
+
+    with Run(with_late_summaries(config)) as run:
+        return late_score(run, 100, mean)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from late_scores import late_score, with_late_summaries
 
 from rlcore import Run
 
@@ -21,8 +22,7 @@ def test_cartpole_is_balanced_after_a_hundred_thousand_steps(
     def measure(seed: int) -> float:
         config = example("cartpole.yaml", tmp_path / str(seed), seed)
         config["environment"]["type"] = "envpool"
-        with Run(config) as run:
-            run.train()
-            return float(run.evaluate(20).behaviors["CartPole"].mean_reward)
+        with Run(with_late_summaries(config)) as run:
+            return late_score(run, 20)
 
     reached_on_every_seed(measure, 475.0, near=20.0, seeds=(1, 2, 3))

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from late_scores import late_score, with_late_summaries
 
-from rlcore import Run
+from rlcore import EvaluationResult, Run
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(1200)]
 
@@ -22,13 +23,16 @@ def rewarded(example: Callable[..., dict[str, Any]], trainer: str, seed: int, di
     Half of the agents' episodes end before: the mean group reward of all is half of the share.
     """
     config = example("sacrifice/sacrifice.yaml", directory, seed)
-    config["behaviors"]["Agent"] |= {"trainer_type": trainer, "summary_freq": 60_000}
+    config["behaviors"]["Agent"]["trainer_type"] = trainer
     config["plugins"] = {"local": [str(ROOT / "examples/sacrifice/sacrifice.py")]}
-    with Run(config) as run:
-        run.train()
-        reward = run.evaluate(400, deterministic=False).behaviors["Agent"].mean_group_reward
-    assert reward is not None
-    return 2.0 * reward
+
+    def share(result: EvaluationResult) -> float:
+        reward = result.behaviors["Agent"].mean_group_reward
+        assert reward is not None
+        return 2.0 * reward
+
+    with Run(with_late_summaries(config)) as run:
+        return late_score(run, 400, share, deterministic=False)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from late_scores import late_score, with_late_summaries
 
-from rlcore import Run
+from rlcore import EvaluationResult, Run
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]
 
@@ -50,7 +51,6 @@ def share_of_goals_reached(
         **behavior,
         "hyperparameters": {**behavior["hyperparameters"], "replay_sampler": sampler},
         "reward_signals": {"extrinsic": {"gamma": 0.95}},
-        "summary_freq": behavior["max_steps"],
     }
     document = {
         "preset": "none",
@@ -60,10 +60,13 @@ def share_of_goals_reached(
         "checkpoint_settings": {"run_id": "run", "results_dir": str(directory)},
         "stats": {"console": False},
     }
-    with Run(document) as training:
-        training.train()
-        returns = training.evaluate(episodes=100).behaviors["Agent"].returns
-    return float(np.mean([each > -length for each in returns]))  # each step away from the goal costs 1
+
+    def share(result: EvaluationResult) -> float:
+        returns = result.behaviors["Agent"].returns
+        return float(np.mean([each > -length for each in returns]))  # each step away from the goal costs 1
+
+    with Run(with_late_summaries(document)) as training:
+        return late_score(training, 100, share)
 
 
 @pytest.mark.parametrize("seed", [11, 12, 13, 14], ids="seed{}".format)

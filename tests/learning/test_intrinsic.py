@@ -10,6 +10,7 @@ import attrs
 import gymnasium
 import numpy as np
 import pytest
+from late_scores import late_score, with_late_summaries
 
 from rlcore import Run
 
@@ -68,9 +69,8 @@ def test_a_pendulum_is_swung_up_from_two_thousand_recorded_steps_alone(
         [signals] = [block["reward_signals"] for block in config["behaviors"].values()]
         assert signals.keys() == {"gail"}
         signals["gail"]["demo_path"] = str(expert.path)
-        with Run(config) as run:
-            run.train()
-            mean_return = run.evaluate(EPISODES, SEED).behaviors["Pendulum"].mean_reward
+        with Run(with_late_summaries(config)) as run:
+            mean_return = late_score(run, EPISODES, seed=SEED)
         print(f"{mean_return:.1f} of the expert's {expert.mean_return:.1f}")
         return expert.share(mean_return)
 
@@ -91,9 +91,8 @@ def deep_sea(monkeypatch: pytest.MonkeyPatch, example: Any, tmp_path: Path) -> C
         if alone:
             block = config["behaviors"]["Diver"]
             block["reward_signals"] = {"extrinsic": block["reward_signals"]["extrinsic"]}
-        with Run(config) as run:
-            run.train()
-            return run.evaluate(20, SEED).behaviors["Diver"].mean_reward
+        with Run(with_late_summaries(config)) as run:
+            return late_score(run, 20, seed=SEED)
 
     return measure
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from late_scores import late_score, with_late_summaries
 
 from rlcore import Run
 
@@ -22,9 +23,9 @@ def test_breakout(tmp_path: Path, example: Example, reached_on_every_seed: Any) 
     pytest.importorskip("pgx", reason="pgx is not installed: pip install './plugins/jax[pgx]'")
 
     def measure(seed: int) -> float:
-        with Run(example("minatar_breakout.yaml", tmp_path / str(seed), seed)) as run:
-            run.train()
-            return float(run.evaluate(64).behaviors["Breakout"].mean_reward)
+        config = example("minatar_breakout.yaml", tmp_path / str(seed), seed)
+        with Run(with_late_summaries(config)) as run:
+            return late_score(run, 64)
 
     reached_on_every_seed(measure, 10.0, near=2.0, seeds=(1, 2, 3))
 
@@ -35,9 +36,9 @@ def test_cartpole_balance(tmp_path: Path, example: Example, reached_on_every_see
     )
 
     def measure(seed: int) -> float:
-        with Run(example("cartpole_balance.yaml", tmp_path / str(seed), seed)) as run:
-            run.train()
-            return float(run.evaluate(64).behaviors["Cartpole"].mean_reward)
+        config = example("cartpole_balance.yaml", tmp_path / str(seed), seed)
+        with Run(with_late_summaries(config)) as run:
+            return late_score(run, 64)
 
     reached_on_every_seed(measure, 980.0, near=10.0, seeds=(1, 2, 3))
 

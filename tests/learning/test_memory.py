@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+from late_scores import late_score, with_late_summaries
 from memory_tasks import TASKS
 from small_runs import data
 
@@ -41,9 +42,8 @@ def _tasks() -> Any:
 def mean_return(
     task: str, seed: int, memory: Any, directory: Path, enough: float = math.inf, training: Any = None
 ) -> float:
-    """The mean return of 100 episodes, at the end of the training or at the first summary at which it is ``enough``."""
-    training = training or {**TRAININGS[task], "trainer_type": "ppo"}
-    block = {**training, "summary_freq": training["max_steps"] // 5}
+    """The mean return of 100 episodes late in the training, or at the first fifth of it at which it is ``enough``."""
+    block = dict(training or {**TRAININGS[task], "trainer_type": "ppo"})
     block["network_settings"] = {**block["network_settings"], "memory": memory}
     config = {
         "preset": "none",
@@ -53,12 +53,8 @@ def mean_return(
         "checkpoint_settings": {"run_id": f"{seed}", "results_dir": str(directory)},
         "stats": {"console": False},
     }
-    with Run(config) as run:
-        for _ in run:
-            reached = run.evaluate(100).score
-            if reached >= enough:
-                break
-        return reached
+    with Run(with_late_summaries(config)) as run:
+        return late_score(run, 100, enough=enough)
 
 
 @pytest.mark.parametrize(

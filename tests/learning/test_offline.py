@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
+from late_scores import late_score, with_late_summaries
 
 from rlcore import Run
 
@@ -55,12 +56,11 @@ def learned(tmp_path: Path, example: Any) -> Learned:
 
     def learn(name: str, source: Recorded, seed: int, trainer: str | None = None) -> float:
         config = example(name, tmp_path / f"{seed}", seed)
-        [(behavior, block)] = config["behaviors"].items()
+        [block] = config["behaviors"].values()
         block["hyperparameters"]["demo_path"] = str(source.path)
         block["trainer_type"] = trainer or block["trainer_type"]
-        with Run(config) as run:
-            run.train()
-            return run.evaluate(EPISODES, SEED).behaviors[behavior].mean_reward
+        with Run(with_late_summaries(config)) as run:
+            return late_score(run, EPISODES, seed=SEED)
 
     return learn
 
