@@ -13,7 +13,7 @@ import psutil
 from numpy.typing import NDArray
 
 from rlcore import Actions, EpisodeSeeds, document_from_mapping, load_config, load_plugins_for
-from rlcore.run.components import make_environment
+from rlcore.run.environments import make_environment
 from rlcore.run.prepare import run_context
 
 FAULTY = Path(__file__).parents[1] / "faults" / "faulty_environment.py"

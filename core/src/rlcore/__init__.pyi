@@ -15,6 +15,7 @@ from .config.overrides import apply_overrides as apply_overrides
 from .config.plugins_block import environment_modules as environment_modules
 from .config.plugins_block import load_plugins_for as load_plugins_for
 from .config.plugins_block import local_references as local_references
+from .config.presets import preset_for as preset_for
 from .config.problems import ConfigErrors as ConfigErrors
 from .config.problems import Problems as Problems
 from .config.reading import document_from_mapping as document_from_mapping

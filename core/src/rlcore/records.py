@@ -19,6 +19,7 @@ import attrs
 from rlcore.errors import PluginError
 
 if TYPE_CHECKING:
+    from rlcore.contracts.behavior_spec import BehaviorSpec
     from rlcore.plugins.discover import Plugin
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -278,6 +279,9 @@ class EnvironmentSpec(Record):
         foreign: Whether a configuration of a stranger may choose an ``id``, and words in ``options``, ``parameters``
             and ``wrappers``, because they name installed code only. Keys of ``block`` say it for themselves, by
             ``setting(foreign=...)``.
+        presets: Whether presets are chosen for its behaviors by default. An environment says what its spaces do not,
+            such as ``"mujoco"``, in its attribute ``marks``, a set of words. If it has no names for its behaviors, the
+            preset also says how many copies are stepped in this process.
         adapter: ``function(made: object, settings: EnvironmentSettings, run: RunContext)``, as
             ``"package.module:name"``; it returns the :class:`rlcore.Environment` for an object that a Python program
             gave to ``Run(config, environment=...)``, and None for an object of another kind. ``run.given`` makes more
@@ -296,6 +300,7 @@ class EnvironmentSpec(Record):
     names_behaviors: bool = True
     libraries: tuple[str, ...] = ()
     foreign: bool = False
+    presets: bool = False
     adapter: str | None = attrs.field(default=None, validator=check_target)
 
 
@@ -434,8 +439,15 @@ class Preset(Record):
     that the user gives wins, and behaviors inherit the ``default_settings``. It must have a ``trainer_type``, so that a
     file with another one is refused, and it cannot have ``plugins``. ``environment`` is used if the file has one too.
 
+    ``preset: auto``, the default of a file, means the preset that :func:`rlcore.preset_for` returns for a behavior.
+
     Attributes:
         source: Where the values come from: papers, or the files of other libraries, with what was changed.
+        trainer: The trainer whose plugin provides the preset and for which ``auto`` may choose it; empty: a preset that
+            only a name chooses.
+        spaces: Actions that it is for: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``.
+        images: Whether it is for behaviors that observe images, or for those that do not; None: for both.
+        marks: Words that the environment must say about itself (:attr:`rlcore.EnvironmentSpec.presets`).
     """
 
     kind: ClassVar[str] = "preset"
@@ -443,6 +455,22 @@ class Preset(Record):
 
     affects_learning: bool = False  # its values are written to the configuration of the run
     source: str
+    trainer: str = ""
+    spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=frozen_set)
+    images: bool | None = None
+    marks: frozenset[str] = attrs.field(default=frozenset(), converter=frozen_set)
+
+    def misfit(self, behavior: BehaviorSpec, marks: Iterable[str]) -> str:
+        """Say what the preset is for that the behavior, in an environment with these ``marks``, is not; empty: it fits.
+
+        Such as ``"discrete actions"``.
+        """
+        if behavior.space not in self.spaces:
+            return f"{' or '.join(sorted(self.spaces))} actions"
+        sees = any(observation.kind == "image" for observation in behavior.observations)
+        if self.images is not None and self.images != sees:
+            return "images" if self.images else "observations without images"
+        return " and ".join(sorted(self.marks.difference(marks)))
 
 
 @attrs.frozen(kw_only=True)
@@ -505,6 +533,7 @@ class BehaviorSection(Record):
     Attributes:
         ranks: Whether a behavior with the block learns as one in several processes. A plugin that puts a trainer around
             another one declares this in :attr:`rlcore.TrainerWrapper.learns_in_ranks` too.
+        presets: Whether a preset may be chosen by default for a behavior with the block.
     """
 
     kind: ClassVar[str] = "behavior"
@@ -512,6 +541,7 @@ class BehaviorSection(Record):
     key: ClassVar[str] = "behaviors.NAME"
 
     ranks: bool = False
+    presets: bool = True
 
 
 @attrs.frozen(kw_only=True)

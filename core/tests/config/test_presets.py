@@ -11,7 +11,7 @@ import yaml
 from rlcore import ConfigErrors, PluginError, Preset, RunConfig, dump_config
 from rlcore.config.load import load_config, load_document
 from rlcore.config.overrides import apply_overrides
-from rlcore.config.presets import preset_line
+from rlcore.config.presets import preset_lines
 from rlcore.config.reading import document_from_mapping, parse_document
 from rlcore_devkit import json_schema
 
@@ -39,6 +39,7 @@ def plugins(plugins: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         "Nested": {"preset": "calm"},
         "Number": 5,
         "Object": {"default_settings": {"max_steps": object()}},
+        "Wide": {"default_settings": {"trainer_type": "other", "hyperparameters": {"tau": 0.5}}},
     }.items():
         monkeypatch.setattr(f"fake.{name}", values, raising=False)
     names = ("Calm", "Mistyped", "Choosing", "Nested", "Number", "Object", "Absent")
@@ -99,7 +100,7 @@ def test_a_file_without_an_environment_gets_none_from_a_preset(load: Any) -> Non
 def test_the_configuration_of_a_run_has_the_values_and_no_preset(load: Any, plugins: Any) -> None:
     config = load(START + "evaluation: {interval: 100}")
     data = dump_config(config)
-    assert "preset" not in data and data["default_settings"]["hyperparameters"]["batch_size"] == 64
+    assert data["preset"] == config.preset == "none" and data["default_settings"]["hyperparameters"]["batch_size"] == 64
     plugins._records = [record for record in plugins._records if record.kind != "preset"]
     assert load_config(document_from_mapping(data), plugins) == config
     assert config.evaluation.environment.options == {"speed": 2}
@@ -170,8 +171,8 @@ def test_a_preset_that_is_no_part_of_a_configuration_is_its_plugins_error(plugin
 
 def values(text: str, plugins: Any, *sets: str) -> set[str]:
     document = apply_overrides(parse_document(text, "c.yaml"), sets)
-    line = preset_line(load_document(document, plugins)[1])
-    assert line is not None and line.startswith("calm (rlcore-fake): ")
+    (line,) = preset_lines(load_document(document, plugins)[1])
+    assert line.startswith("calm (rlcore-fake): ")
     return set(line.removeprefix("calm (rlcore-fake): ").split(", "))
 
 
@@ -181,7 +182,7 @@ def test_the_line_of_a_preset_has_the_values_that_come_from_it(plugins: Any) -> 
     own = START + "default_settings: {hyperparameters: {batch_size: 32}}"
     sets = ("behaviors.Robot.hyperparameters.learning_rate=1", "environment.num_envs=2")
     assert values(own, plugins, *sets) == given
-    assert preset_line(load_document(parse_document("behaviors: {B: {}}", "c.yaml"), plugins)[1]) is None
+    assert not [*preset_lines(load_document(parse_document("behaviors: {B: {}}", "c.yaml"), plugins)[1])]
 
 
 def test_the_schema_knows_presets(plugins: Any) -> None:
@@ -189,7 +190,9 @@ def test_the_schema_knows_presets(plugins: Any) -> None:
     inherits = START + "default_settings: {hyperparameters: {batch_size: 32}}"
     for text in (START, inherits, "preset: rlcore-fake/calm", "preset: null\nbehaviors: {B: {}}"):
         assert check.is_valid(yaml.safe_load(text)), text
-    for text in ("preset: clam", "preset: 5", "environment: {id: Robot-v3}"):
+    for text in ("preset: none\nbehaviors: {B: {}}", "environment: {id: Robot-v3}", "behaviors: {B: {preset: calm}}"):
+        assert check.is_valid(yaml.safe_load(text)), text
+    for text in ("preset: clam", "preset: 5", "behaviors: {B: {preset: clam}}", "acme: {}"):
         assert not check.is_valid(yaml.safe_load(text)), text
 
 
@@ -230,9 +233,53 @@ def test_a_file_without_settings_gets_no_behavior(plugins: Any) -> None:
     assert only == "c.yaml: behaviors: missing; list a behavior, or give default_settings or a preset"
 
 
-def test_none_is_the_trainers_defaults(load: Any, plugins: Any) -> None:
-    text = "{}environment: {{id: Robot-v3, type: lone}}\ndefault_settings: {{trainer_type: ppo}}\n"
-    config: RunConfig = load(text.format("preset: none\n"))
-    assert config == load(text.format(""))
-    assert config.behaviors["Robot"].time_horizon == 64
-    jsonschema.validate(yaml.safe_load(text.format("preset: none\n")), json_schema(plugins))
+def test_none_is_the_trainers_defaults(load: Any) -> None:
+    config: RunConfig = load("preset: none\nenvironment: {id: Robot-v3, type: lone}\ndefault_settings: {}")
+    assert config.preset == "none" and config.behaviors["Robot"].time_horizon == 64
+
+
+# ---------------------------------------------------------------- a preset for each behavior
+
+
+def test_each_behavior_may_have_a_preset_of_its_own(load: Any, plugins: Any) -> None:
+    plugins._records.append(make("wide", "Wide"))
+    config: RunConfig = load(
+        "default_settings: {hyperparameters: {batch_size: 16}, trainer_type: ppo, summary_freq: 7}\n"
+        "behaviors:\n"
+        "  A: {preset: calm, time_horizon: 9}\n"
+        "  B: {preset: wide, trainer_type: other}\n"
+        "  C: {preset: none}\n"
+        "  D: {}\n"
+    )
+    calm, wide, plain, unnamed = (config.behaviors[name] for name in "ABCD")
+    assert (calm.hyperparameters.batch_size, calm.hyperparameters.buffer_size, calm.time_horizon) == (16, 512, 9)
+    assert (wide.trainer_type, wide.hyperparameters.tau, wide.summary_freq) == ("other", 0.5, 7)
+    assert plain.hyperparameters == unnamed.hyperparameters and plain.hyperparameters.buffer_size == 10240
+    assert config.environment is None  # the copies are those of a preset for all
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "preset: calm\nbehaviors: {A: {preset: calm}}",
+            "c.yaml:2: behaviors.A.preset: is a second one, beside that of",
+        ),
+        (
+            "default_settings: {preset: calm}",
+            "c.yaml:1: default_settings.preset: is not read here; give preset once, at",
+        ),
+        ("behaviors: {A: {preset: clam}}", "c.yaml:1: behaviors.A.preset: unknown preset 'clam'"),
+        (
+            "behaviors: {A: {preset: calm, trainer_type: other}}",
+            "c.yaml:1: behaviors.A.trainer_type: preset 'calm' is for trainer 'ppo', not 'other'; delete this key",
+        ),
+        (
+            "default_settings: {trainer_type: other}\nbehaviors: {A: {preset: calm}}",
+            "c.yaml:1: default_settings.trainer_type: preset 'calm' is for trainer 'ppo', not 'other'; delete this key",
+        ),
+    ],
+)
+def test_a_preset_of_a_behavior_that_cannot_be_is_refused(plugins: Any, text: str, said: str) -> None:
+    (only,) = messages(text, plugins)
+    assert only.startswith(said)

@@ -14,7 +14,7 @@ from rlcore.contracts.environment import Environment
 from rlcore.contracts.ranks import Ranks
 from rlcore.errors import EnvironmentEnded, EnvironmentFailed
 from rlcore.run import components
-from rlcore.run.components import make_environment
+from rlcore.run.environments import make_environment
 from rlcore.run.evaluation import evaluate
 from rlcore_torch.ranks.lost import LostEnvironments
 

@@ -56,10 +56,10 @@ def test_an_environment_and_a_preset_are_enough(run_rlcore: RunRlcore) -> None:
     done = run_rlcore("run", "--env", "halls:Long/Hall-v3", "--preset", "brisk", "--seed", "4", "--max-steps", "60")
     assert done.exit_code == 0, done.stderr
     assert (
-        "preset       brisk (brisk): type hall, num_envs 2, trainer_type numpy, buffer_size 8, width 2" in done.stdout
+        "values       brisk (brisk): type hall, num_envs 2, trainer_type numpy, buffer_size 8, width 2" in done.stdout
     )
     config = written("Hall-v3")
-    assert list(config["behaviors"]) == ["Hall"] and "preset" not in config
+    assert list(config["behaviors"]) == ["Hall"] and config["preset"] == "none"
     assert config["environment"]["id"] == "halls:Long/Hall-v3" and config["environment"]["num_envs"] == 2
     assert config["behaviors"]["Hall"]["max_steps"] == 60
     assert config["behaviors"]["Hall"]["hyperparameters"] == {"buffer_size": 8, "width": 2, "fail_at": None}
@@ -73,7 +73,7 @@ def test_an_environment_and_a_preset_are_enough(run_rlcore: RunRlcore) -> None:
 def test_a_trainer_without_a_preset_has_its_defaults(run_rlcore: RunRlcore) -> None:
     command = ("run", "--env", "Hall-v3", "--trainer", "numpy", "--set", "environment.type=hall", "--max-steps", "20")
     done = run_rlcore(*command, "--num-envs", "4", "--run-id", "mine")
-    assert done.exit_code == 0 and "preset" not in done.stdout
+    assert done.exit_code == 0 and "no preset is chosen for trainer numpy\n" in done.stdout
     assert written("mine")["behaviors"]["Hall"]["hyperparameters"]["buffer_size"] == 16
     assert written("mine")["environment"]["num_envs"] == 4
 
@@ -116,7 +116,7 @@ def test_a_preset_does_not_reach_a_configuration_that_a_run_wrote(run_rlcore: Ru
     refused = run_rlcore("run", "--resume", "--run-id", "A-v1", "--preset", "brisk")
     assert refused.exit_code == 2 and "--preset has no effect: the configuration of a run has every" in refused.stderr
     done = run_rlcore("run", "results/A-v1/configuration.yaml", "--run-id", "b", "--preset", "brisk")
-    assert "preset       brisk (brisk): without effect, because every key is given\n" in done.stdout
+    assert "values       brisk (brisk): without effect, because every key is given\n" in done.stdout
 
 
 def test_with_a_file_the_flags_change_its_keys(run_rlcore: RunRlcore, working: Path) -> None:

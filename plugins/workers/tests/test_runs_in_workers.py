@@ -21,7 +21,7 @@ from rlcore import (
     load_config,
     load_plugins_for,
 )
-from rlcore.run.components import make_environment
+from rlcore.run.environments import make_environment
 from rlcore.run.prepare import run_context
 from rlcore_workers import WorkerFailed
 from rlcore_workers.alone import LONGEST, MEASURED, SKIPPED, StepsAlone

@@ -40,12 +40,18 @@ def rlcore_config_sections() -> list[Preset]:
         Preset(
             name="dqn",
             target="rlcore_dqn.presets:DQN",
+            trainer="dqn",
+            spaces={"discrete"},
+            images=False,
             summary="DQN for discrete actions and vector observations, such as CartPole and LunarLander",
             source="RL Zoo's dqn.yml (rl_zoo3 2.9.2), LunarLander-v3 and Acrobot-v1, with double Q-learning",
         ),
         Preset(
             name="dqn-atari",
             target="rlcore_dqn.presets:DQN_ATARI",
+            trainer="dqn",
+            spaces={"discrete"},
+            images=True,
             summary="DQN for Atari games: stacks of four frames",
             source="Mnih et al. 2015 (doi:10.1038/nature14236), extended data table 1, with Adam and RL Zoo's buffer",
         ),

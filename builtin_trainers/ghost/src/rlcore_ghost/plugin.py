@@ -21,6 +21,7 @@ def rlcore_config_sections() -> list[BehaviorSection | EvaluationSection]:
             target="rlcore_ghost.settings:SelfPlaySettings",
             summary="self-play: games against earlier versions of the policy",
             ranks=True,
+            presets=False,  # they were chosen where the opponents are no earlier policies
         ),
         EvaluationSection(
             name="opponents",

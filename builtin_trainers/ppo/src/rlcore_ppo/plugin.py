@@ -43,6 +43,9 @@ def rlcore_config_sections() -> list[Preset]:
         Preset(
             name="ppo-discrete",
             target="rlcore_ppo.presets:PPO_DISCRETE",
+            trainer="ppo",
+            spaces={"discrete"},
+            images=False,
             summary="PPO for discrete actions and vector observations, such as CartPole and LunarLander",
             source="steps, batch, passes, learning rate and clip range are defaults of Stable-Baselines3 2, in 8 "
             "environments and with a rate that falls; gamma, lambda and entropy bonus those of RL Zoo's LunarLander; "
@@ -51,6 +54,9 @@ def rlcore_config_sections() -> list[Preset]:
         Preset(
             name="ppo-continuous",
             target="rlcore_ppo.presets:PPO_CONTINUOUS",
+            trainer="ppo",
+            spaces={"continuous", "hybrid"},
+            images=False,
             summary="PPO for continuous actions and vector observations, such as Pendulum and BipedalWalker",
             source="Schulman et al. 2017 (arXiv:1707.06347), table 3; normalized observations and rewards as in "
             "CleanRL's ppo_continuous_action; first deviation after Andrychowicz et al. 2021 (arXiv:2006.05990)",
@@ -58,6 +64,10 @@ def rlcore_config_sections() -> list[Preset]:
         Preset(
             name="ppo-mujoco",
             target="rlcore_ppo.presets:PPO_MUJOCO",
+            trainer="ppo",
+            spaces={"continuous"},
+            images=False,
+            marks={"mujoco"},
             summary="PPO for robots with joints to move, such as MuJoCo's HalfCheetah and Ant",
             source="as ppo-continuous; widths, non-linearity, first deviation and lambda of RL Zoo's HalfCheetah, and "
             "rollouts of 1,024 steps: chosen by returns of HalfCheetah and Hopper after 100,000 steps",
@@ -65,6 +75,9 @@ def rlcore_config_sections() -> list[Preset]:
         Preset(
             name="ppo-atari",
             target="rlcore_ppo.presets:PPO_ATARI",
+            trainer="ppo",
+            spaces={"discrete"},
+            images=True,
             summary="PPO for discrete actions and images, such as Atari games",
             source="Schulman et al. 2017 (arXiv:1707.06347), table 5, but with a constant clip range and 4 passes; "
             "clipped rewards and network: Mnih et al. 2015 (doi:10.1038/nature14236)",

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -56,8 +57,7 @@ def description_lines(run: StartDescription) -> list[tuple[str, str]]:
         lines.append(("environment", environment_text(run.environment)))
     if run.collected is not None:
         lines.append(("file", run.collected))
-    if run.preset is not None:
-        lines.append(("preset", run.preset))
+    lines += [("values", text) for text in run.presets]
     if run.ranks > 1:
         lines.append(("ranks", f"{run.ranks}, which share the copies of the environment"))
     for behavior in run.behaviors[:MOST_BEHAVIORS]:
@@ -233,7 +233,7 @@ def _print_signs(run: Run, done: threading.Event) -> None:
 
 
 def sign(run: Run, steps: int, speed: float, seconds: float) -> str:
-    """``running: 1200 steps after 10 s, 120 steps/s lately; the first summary is at step 50000``."""
+    """``running: 1200 steps after 10 s, 99 steps/s lately; the first summary is at step 50000, the end in 0:14:05``."""
     behaviors = run.behaviors
     if not behaviors:
         return f"starting: {seconds:.0f} s so far"
@@ -246,7 +246,9 @@ def sign(run: Run, steps: int, speed: float, seconds: float) -> str:
     nearest = min(learning, key=lambda behavior: behavior.next_summary - behavior.steps)
     of_behavior = f" of {nearest.name}" if len(behaviors) > 1 else ""
     step = min(nearest.next_summary, nearest.settings.max_steps)
-    return f"{line}; the first summary{of_behavior} is at step {step}"
+    left = max(behavior.settings.max_steps - behavior.steps for behavior in learning)
+    end = f", the end in {timedelta(seconds=round(left / speed))}" if speed else ""
+    return f"{line}; the first summary{of_behavior} is at step {step}{end}"
 
 
 # ---------------------------------------------------------------- the end

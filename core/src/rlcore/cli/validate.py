@@ -19,41 +19,60 @@ NO_ENVIRONMENT = f", but `rlcore run` needs an environment block: {ENVIRONMENT_E
 @click.command("validate")
 @click.argument("config", type=UserPath())
 @click.option("--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change a key first. May be repeated.")
+@click.option("--make", is_flag=True, help="Make the environment once, to choose presets as a run does.")
 @json_option
 @plugin_options
 @debug_option
-def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen: PluginFlags) -> int:
+def validate_command(config: Path, sets: tuple[str, ...], make: bool, as_json: bool, chosen: PluginFlags) -> int:
     """Check CONFIG and show all its errors at once, each with file and line.
 
-    Exit code 0 if it is valid, 2 if not. What only a run can check is listed as not checked.
+    Exit code 0 if it is valid, 2 if not. What only a run can check is listed as not checked. A file whose presets the
+    spaces of the environment choose is checked with each preset that may be chosen.
     """
     from rlcore.config.load import load_document, located
     from rlcore.config.overrides import apply_overrides
+    from rlcore.config.presets import preset_lines, with_each_preset
+    from rlcore.config.problems import ConfigErrors
     from rlcore.config.reading import read_document
     from rlcore.config.rules import learns_offline
 
     show_log()  # the warnings about plugins that are left out
+    notes: tuple[str, ...] = ()
     try:
         document = apply_overrides(read_document(config), sets, {})
         plugins = chosen.load(document, tolerate_errors=True)
-        loaded, document = load_document(document, plugins)
-        with located(document):
-            unchecked = plugins.check_config(loaded)
+        if make:
+            from rlcore.run.presets_by_default import with_presets_by_default  # which needs what environments need
+
+            document = with_presets_by_default(document, plugins)
+        variants = {"": document} if make else with_each_preset(document, plugins)
+        for presets, variant in variants.items():
+            notes = (f"with preset {presets}, which may be chosen by default",) if presets else ()
+            loaded, document = load_document(variant, plugins)
+            with located(document):
+                unchecked = plugins.check_config(loaded)
     except ConfigError as error:
+        if isinstance(error, ConfigErrors):
+            error = ConfigErrors(error.problems, (*error.notes, *notes))
         _report_errors(error, as_json)
         return ExitCode.CONFIG
+    possible = [presets for presets in variants if presets]
     if as_json:
-        answer = {"valid": True, "errors": [], "not_checked": unchecked}
+        answer = {"valid": True, "errors": [], "not_checked": unchecked, "presets": possible}
         click.echo(json.dumps(answer, indent=4))
         return ExitCode.DONE
     line = f"{config}: valid"
     if loaded.environment is None and not learns_offline(loaded, plugins):
         line += NO_ENVIRONMENT
+    if possible:
+        line += f" with each preset that may be chosen by default: {', '.join(possible)} (--make shows which)"
     if unchecked:
         line += "; not checked:"
     echo(line)
     for sentence in unchecked:
         echo(f"  {sentence}")
+    for values in preset_lines(document) if make else ():
+        echo(f"  values: {values}")
     return ExitCode.DONE
 
 

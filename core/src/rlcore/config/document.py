@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from rlcore.errors import KeyPath
 
+if TYPE_CHECKING:
+    from rlcore.records import Preset
+
 AFTER_THE_FILE = 1 << 30  # the order of overrides among errors: after every line
+OF_PRESETS = AFTER_THE_FILE - 1  # the order of a preset's values among errors
 
 
 @attrs.frozen
@@ -171,18 +175,46 @@ def with_value(block: Block, path: Sequence[str], change: Callable[[Any], Any]) 
 
 
 @attrs.frozen
+class UsedPreset:
+    """A preset whose values lie under those of a document.
+
+    Attributes:
+        record: The preset.
+        behavior: The behavior that has its values; None: all of them.
+        by_default: Whether no one named it.
+    """
+
+    record: Preset
+    behavior: str | None = None
+    by_default: bool = False
+
+    @property
+    def place(self) -> str:
+        """The place of its values in messages: ``preset ppo-discrete (rlcore-ppo)``."""
+        source = "" if self.record.plugin is None else self.record.plugin.source
+        return f"preset {self.record.name} ({source})"
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of its values."""
+        return Origin(self.place, OF_PRESETS, ())
+
+
+@attrs.frozen
 class Document:
     """A configuration before it is checked.
 
     Attributes:
         path: The path of the file; None if there is no file.
         data: The data: mappings, lists and scalars that know their line. A list of exporters is a mapping.
-        preset: The place of values that come from a preset; None without one, and before it was read.
+        presets: The presets whose values it has; none before they were read.
+        kept: What no preset was chosen for, in words, where presets were to be chosen by default.
     """
 
     path: str | None
     data: Block = attrs.field(factory=Block)
-    preset: str | None = None
+    presets: tuple[UsedPreset, ...] = ()
+    kept: tuple[str, ...] = ()
 
     def origin(self, path: KeyPath) -> Origin:
         """The origin of the value at ``path``, or of the nearest block around it."""

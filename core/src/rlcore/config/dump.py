@@ -30,7 +30,9 @@ def dump_config(config: RunConfig) -> dict[str, Any]:
     evaluations as it does in the file that was loaded.
     """
     data: dict[str, Any] = plain(config, ())
-    del data["preset"]  # used up: its values are in the blocks
+    for block in (data["default_settings"], *data["behaviors"].values()):
+        if block is not None:
+            del block["preset"]  # used up: its values are in the block
     _lift_sections(data)
     for name, block in data["stats"].items():
         if block is None:  # a writer without settings, whose block in a file is empty

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from rlcore.config.document import Block, Document
 from rlcore.config.dump import plain
 from rlcore.config.inheritance import inherit_defaults, with_environments, with_named_behavior
 from rlcore.config.plugins_block import checked_block, directory_of, recorded, with_modules_beside
+from rlcore.config.presets import with_presets
 from rlcore.config.problems import Problems
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.record_reader import RecordReader
@@ -21,7 +20,6 @@ from rlcore.config.structure import build
 from rlcore.config.used_records import with_records, without_blocks_of_absent
 from rlcore.errors import ConfigError, KeyPath, NotInstalled
 from rlcore.settings import RunConfig
-from rlcore.settings.blocks import NO_PRESET
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
@@ -58,7 +56,7 @@ def load_document(
     if not measuring:
         document = without_blocks_of_absent(document, plugins)
     with located(document):
-        document = _with_preset(document, plugins)
+        document = with_presets(document, plugins)
         document = with_named_behavior(document, plugins)
     # Behaviors inherit before the hooks of plugins, so that what a plugin adds to a behavior is not taken for the
     # user's; and again after the hooks, for what a plugin adds to the default settings.
@@ -97,14 +95,6 @@ def _checked(document: Document, plugins: Plugins, problems: Problems, reader: R
     problems.raise_any()
     assert config is not None
     return config
-
-
-def _with_preset(document: Document, plugins: Plugins) -> Document:
-    if document.data.get("preset") in (None, NO_PRESET):
-        return attrs.evolve(document, data=document.data.without("preset"))
-    from rlcore.config.presets import with_preset
-
-    return with_preset(document, plugins)
 
 
 @contextmanager

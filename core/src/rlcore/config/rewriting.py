@@ -13,6 +13,7 @@ import attrs
 
 from rlcore.config.document import (
     AFTER_THE_FILE,
+    OF_PRESETS,
     Block,
     Document,
     Items,
@@ -39,7 +40,6 @@ PLACES: tuple[tuple[str, ...], ...] = (
     ("environment_parameters",),
     ("evaluation", "environment_parameters"),
 )
-OF_PRESETS = AFTER_THE_FILE - 1  # the order of a preset's values among errors
 OF_PLUGINS = 2 * AFTER_THE_FILE
 HOOK = "rlcore_modify_config"
 

@@ -163,6 +163,13 @@ class BehaviorSpec:
     start: tuple[int, ...] = attrs.field(default=(), repr=False, kw_only=True)
 
     @property
+    def space(self) -> str:
+        """The kind of its actions: ``"continuous"``, ``"discrete"`` or ``"hybrid"``."""
+        if self.continuous and self.discrete:
+            return "hybrid"
+        return "continuous" if self.continuous else "discrete"
+
+    @property
     def slots(self) -> int:
         """S, the number of rows in every array of this behavior."""
         return len(self.env_index)

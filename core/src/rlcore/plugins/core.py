@@ -77,7 +77,7 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
 @hookimpl
 def rlcore_environments() -> list[EnvironmentSpec]:
     about = "an environment that a Python program gives: Run(config, environment=...)"
-    return [EnvironmentSpec(name=PROGRAM, target="rlcore.run.components:make_given", summary=about)]
+    return [EnvironmentSpec(name=PROGRAM, target="rlcore.run.environments:make_given", summary=about, presets=True)]
 
 
 class ExtrinsicReward:

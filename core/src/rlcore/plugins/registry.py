@@ -396,13 +396,10 @@ def _is_of(source: str, record: Record) -> bool:
 
 def _require_space(spec: TrainerSpec, behavior: BehaviorSpec) -> None:
     """UnsupportedSpace if the behavior's actions are not of a kind that the trainer's record declares."""
-    kind = "continuous" if behavior.continuous else "discrete"
-    if behavior.continuous and behavior.discrete:
-        kind = "hybrid"
-    if kind in spec.spaces:
+    if behavior.space in spec.spaces:
         return
     spaces = " or ".join(sorted(spec.spaces))
     raise UnsupportedSpace(
-        f"behavior {behavior.name!r} has {kind} actions and trainer {spec.name!r} learns {spaces} ones only; "
+        f"behavior {behavior.name!r} has {behavior.space} actions and trainer {spec.name!r} learns {spaces} ones only; "
         "choose another trainer_type"
     )

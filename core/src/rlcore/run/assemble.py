@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from rlcore.config.load import located
+from rlcore.config.presets import misfits
 from rlcore.contracts.policy import read_by
 from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.seeding import ProcessGenerators
@@ -15,7 +16,8 @@ from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
 from rlcore.plugins.installing import or_turn_on
 from rlcore.plugins.known import RANKS
 from rlcore.run.boundaries import Boundaries
-from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, kept_open, make_state
+from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, make_state
+from rlcore.run.environments import kept_open
 from rlcore.run.evaluation.evaluate import Evaluator
 from rlcore.run.evaluation.evaluations import Evaluations
 from rlcore.run.exports import Exports
@@ -116,6 +118,9 @@ def _create(run: Preparation, ranks: Ranks, saved: Mapping[str, Any] | None, env
     plugins.check_config(config)
     notifications = Notifications(plugins, context)
     state = make_state(context, plugins, notifications.lesson_changed)
+    for name, behavior in state.behaviors.items():
+        for problem in misfits(run.document, plugins, behavior.spec):
+            log.warning("%s: %s", name, problem)
     run.configure(context)  # now the plugins are known that took part
 
     def close(environment: Any, name: str) -> None:

@@ -185,7 +185,7 @@ class StartDescription:
         plugins: The loaded plugins, with their versions; local ones have no distribution.
         device: The device of the networks.
         ranks: The number of processes that torchrun started; 1 without it.
-        preset: The preset with its values as the run has them; None without one.
+        presets: Each preset with its values as the run has them, and where none was chosen by default.
         collected: The file of a collection that the run began with, such as ``zoo:ppo/CartPole-v1``; None for others.
         environment: The environment; None for a run that learns from recorded data.
         behaviors: The behaviors.
@@ -200,7 +200,7 @@ class StartDescription:
     behaviors: tuple[BehaviorDescription, ...]
     resume: ResumePromise | None
     ranks: int = 1
-    preset: str | None = None
+    presets: tuple[str, ...] = ()
     collected: str | None = None
 
     @classmethod

@@ -26,9 +26,11 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import PROGRAM
 from rlcore.plugins.stops import StopRequests
 from rlcore.run.behaviors.behavior import TrainedBehavior
+from rlcore.run.presets_by_default import with_presets_by_default
 from rlcore.run.saved.provenance import directory_to_continue, raise_with_absent_plugins, with_records_of_run
 from rlcore.run.timers import Timers
 from rlcore.settings import CheckpointSettings, RunConfig
+from rlcore.settings.blocks import AUTO
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import ResultsDirectory
 from rlcore.storage.mark import read_mark
@@ -116,6 +118,12 @@ def _checked(
     config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None, given: Any
 ) -> tuple[RunConfig, Plugins, Document]:
     """A checked configuration, the plugins it was checked with, and the document that gives errors their place."""
+    if isinstance(config, RunConfig) and config.preset == AUTO:
+        raise ConfigError(
+            "presets are not chosen yet, because this configuration was read without its environment: give Run the "
+            "file or the mapping that it was read from, or read it with preset: none",
+            key=("preset",),
+        )
     if isinstance(config, RunConfig) and given is None:
         if plugins is None:
             config, plugins = _with_plugins(config)
@@ -127,6 +135,7 @@ def _checked(
     if plugins is None:
         plugins = load_plugins_for(document)
     try:
+        document = with_presets_by_default(document, plugins, given)
         loaded, document = load_document(document, plugins)
     except ConfigErrors as error:
         raise_with_absent_plugins(error, directory_to_continue(document), plugins)

@@ -18,6 +18,7 @@ import attrs
 
 from rlcore.config.document import Document
 from rlcore.config.load import located
+from rlcore.config.presets import preset_lines
 from rlcore.contracts.environment import AddsSlots, Environment
 from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
 from rlcore.errors import EnvironmentEnded, RunStateError
@@ -196,11 +197,7 @@ class Run:
         document = self._prepared.document
         if document.path is not None and not training.context.absolute(document.path).exists():
             description = attrs.evolve(description, collected=document.path)
-        if document.preset is None:
-            return description
-        from rlcore.config.presets import preset_line
-
-        return attrs.evolve(description, preset=preset_line(document))
+        return attrs.evolve(description, presets=tuple(preset_lines(document)))
 
     def _outcome_after(self, error: BaseException) -> Outcome:
         if isinstance(error, EnvironmentEnded) and self.stop is not None:  # it saw the request while it waited

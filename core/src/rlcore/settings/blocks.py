@@ -27,7 +27,8 @@ MAX_EPISODES = 1_000_000
 MAX_CHECKPOINTS = 1_000_000
 # Longer than the episodes of any known benchmark, so that no result changes; it bounds episodes that never end.
 MAX_EPISODE_STEPS = 100_000
-NO_PRESET = "none"  # in place of a preset's name
+AUTO = "auto"  # in place of a preset's name: the one for the spaces of each behavior
+NO_PRESET = "none"  # and this: the trainers' defaults
 
 
 _NETWORKS = (".pt", ".onnx", ".nn")  # of ML-Agents
@@ -85,6 +86,12 @@ class AbsentRewardSettings(RewardSettings):
 class BehaviorSettings:
     """How one behavior learns: a block of ``behaviors``, or ``default_settings``."""
 
+    preset: str | None = setting(
+        None,
+        "Preset of this behavior, if the file names none for all of them (an rlcore key).",
+        record="preset",
+        choices=(AUTO, NO_PRESET),
+    )
     trainer_type: str = setting(
         "ppo", "Trainer of the behavior: a registered name, or DISTRIBUTION/NAME.", foreign=True
     )
@@ -396,10 +403,11 @@ class RunConfig:
     """A whole configuration, checked and complete."""
 
     preset: str | None = setting(
-        None,
-        "Preset: a plugin's values for keys that the file does not give; none: the trainers' defaults (an rlcore key).",
+        AUTO,
+        "Values for keys that the file does not give: a preset of a plugin; auto: for each behavior the one for its "
+        "trainer and spaces; none: the trainers' defaults (an rlcore key).",
         record="preset",
-        choices=(NO_PRESET,),
+        choices=(AUTO, NO_PRESET),
     )
     behaviors: dict[str, BehaviorSettings] = setting(factory=dict, description="How each behavior learns.")
     default_settings: BehaviorSettings | None = setting(

@@ -115,8 +115,8 @@ class _SchemaWriter:
                 about = f"Of the command rlcore {record.name}; a run does not use it."
                 properties[record.name] = _described(settings, about)
         title = {"$schema": DIALECT, "title": "rlcore configuration"}
-        # A file without any of these has no behavior to train.
-        required = [{"required": [key]} for key in ("behaviors", "default_settings", "preset")]
+        # A file without any of these has no behavior to train. An environment alone may have the settings of a preset.
+        required = [{"required": [key]} for key in ("behaviors", "default_settings", "preset", "environment")]
         return title | schema | {"anyOf": required, "$defs": self.definitions}
 
     def _defaults_only(self, block: str) -> dict[str, Schema]:

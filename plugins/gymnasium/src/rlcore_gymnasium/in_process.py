@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
@@ -85,6 +86,13 @@ class GymnasiumEnvironment:
     def say_what_is_left_out(self) -> None:
         """Log a line for each observation that agents do not get because networks cannot read it."""
         self._observing.say_what_is_left_out()
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """``{"mujoco"}`` for a robot of Gymnasium's own (:attr:`rlcore.EnvironmentSpec.presets`)."""
+        spec = gymnasium.registry.get(self.env_id.rpartition(":")[2])
+        robot = spec is not None and str(spec.entry_point).startswith("gymnasium.envs.mujoco")
+        return frozenset({"mujoco"} if robot else ())
 
     def require_parameters(self, names: Iterable[str]) -> None:
         """Raise ConfigError unless the environment has all of these parameters."""

@@ -40,6 +40,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             block="rlcore_gymnasium.settings:GymnasiumSettings",
             video=True,
             names_behaviors=False,
+            presets=True,
             libraries=("gymnasium", "mujoco"),
             foreign=True,
             adapter="rlcore_gymnasium.made_by_programs:adapt",

@@ -21,6 +21,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
     return [
         EnvironmentSpec(
             name="pettingzoo",
+            presets=True,
             target="rlcore_pettingzoo.environment:make_environment",
             settings="rlcore_pettingzoo.settings:PettingZooSettings",
             libraries=("pettingzoo", "open-spiel"),

@@ -23,7 +23,8 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
 from rlcore.records import EnvironmentSpec, EvaluationSection
-from rlcore.run.components import closing, environment_name, make_environment
+from rlcore.run.components import closing
+from rlcore.run.environments import environment_name, make_environment
 from rlcore.run.evaluation.episodes import PlayedEnvironment, play, shares, target_parameters
 from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.blocks import MAX_EPISODE_STEPS

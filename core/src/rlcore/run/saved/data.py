@@ -26,6 +26,7 @@ from rlcore.files.paths import user_path
 from rlcore.files.reading import DamagedFile, is_number, open_regular, parse_json, read_object, read_regular
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.core import MAX_METRICS, METRICS_FILE
+from rlcore.settings.blocks import NO_PRESET
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_state import RUN, require_models, require_run
 from rlcore.storage.checkpoints import (
@@ -108,12 +109,17 @@ def find_state(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, 
 
 
 def read_saved_configuration(directory: Path, silent: bool = False) -> Document:
-    """The configuration of the run in ``directory``.
+    """The configuration of the run in ``directory``. It is complete, so no preset is chosen for it.
 
     Warns, with the keys that differ, if a checkpoint's copy is used because the file is missing, edited or damaged;
     not if ``silent``.
     Raises ConfigError if there is neither.
     """
+    document = _saved_configuration(directory, silent)
+    return attrs.evolve(document, data=document.data.with_entry("preset", NO_PRESET, None))
+
+
+def _saved_configuration(directory: Path, silent: bool) -> Document:
     path = directory / CONFIGURATION
     try:
         text = read_regular(path, MAX_BYTES).decode()

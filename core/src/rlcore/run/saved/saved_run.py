@@ -30,14 +30,8 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed
 from rlcore.records import EnvironmentSpec, ExporterSpec, TrainerSpec
-from rlcore.run.components import (
-    CLOSE_ENVIRONMENT,
-    closing,
-    environment_name,
-    environment_settings,
-    make_environment,
-    settings_of,
-)
+from rlcore.run.components import CLOSE_ENVIRONMENT, closing, settings_of
+from rlcore.run.environments import environment_name, environment_settings, make_environment
 from rlcore.run.evaluation.episodes import PlayedEnvironment, target_parameters
 from rlcore.run.evaluation.evaluate import Evaluator, specs_mismatch
 from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed

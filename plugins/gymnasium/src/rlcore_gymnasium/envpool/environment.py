@@ -72,6 +72,14 @@ class EnvPoolEnvironment:
         self.behaviors: Mapping[str, BehaviorSpec] = {behavior: spec}
         self._pool: Any = None  # made by `reset`
 
+    @property
+    def marks(self) -> frozenset[str]:
+        """``{"mujoco"}`` for Gymnasium's robots of MuJoCo (:attr:`rlcore.EnvironmentSpec.presets`)."""
+        from envpool.registration import registry
+
+        module, *_ = registry.specs[self.task.id]
+        return frozenset({"mujoco"} if module.startswith("envpool.mujoco.gym") else ())
+
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self.close()  # the old pool's memory and threads are free before the new one has its own
         self.episodes = np.array(episodes, np.int64)

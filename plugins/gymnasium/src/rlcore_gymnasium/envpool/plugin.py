@@ -19,6 +19,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             target="rlcore_gymnasium.envpool.environment:make_environment",
             block="rlcore_gymnasium.settings:ObservedEnvironmentSettings",
             names_behaviors=False,
+            presets=True,
             libraries=("envpool", "envpool-assets"),
             foreign=True,
             summary="any environment of EnvPool with one agent, by its id; stepped by threads in C++",
