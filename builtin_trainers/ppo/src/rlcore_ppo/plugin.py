@@ -56,7 +56,6 @@ def rlcore_config_sections() -> list[Preset]:
             target="rlcore_ppo.presets:PPO_CONTINUOUS",
             trainer="ppo",
             spaces={"continuous", "hybrid"},
-            images=False,
             summary="PPO for continuous actions and vector observations, such as Pendulum and BipedalWalker",
             source="Schulman et al. 2017 (arXiv:1707.06347), table 3; normalized observations and rewards as in "
             "CleanRL's ppo_continuous_action; first deviation after Andrychowicz et al. 2021 (arXiv:2006.05990)",

@@ -28,6 +28,7 @@ from rlcore import (
     echo,
     load_plugins,
     name_problem,
+    preset_for,
     yaml_text,
 )
 from rlcore_gymnasium.plugin import registered
@@ -55,7 +56,9 @@ def init_command(env_id: str, output: Path | None, preset: str | None) -> None:
     plugins = load_plugins()
     find_module_beside(env_id, (output or Path("config.yaml")).absolute().parent)
     seen = Seen.at(env_id, plugins)
-    chosen = plugins.record(Preset, preset or seen.preset)
+    chosen = preset_for(plugins, "ppo", seen.behavior, seen.marks)
+    if preset is not None or chosen is None:
+        chosen = plugins.record(Preset, preset or "ppo-continuous")
     path = output or Path(f"{seen.behavior.name.lower()}.yaml")
     run_id = seen.behavior.name if name_problem("", path.stem) else path.stem
     start = ["", "checkpoint_settings:", f"  run_id: {run_id}", ""]
@@ -87,7 +90,7 @@ class Seen:
         left_out: A sentence for each observation that networks cannot read.
         behavior: What a trainer sees and does.
         limit: Steps after which an episode is truncated; None without a limit.
-        is_mujoco: Whether it is one of Gymnasium's own environments of MuJoCo.
+        marks: What it says about itself, which presets ask for.
     """
 
     env_id: str
@@ -95,7 +98,7 @@ class Seen:
     left_out: tuple[str, ...]
     behavior: BehaviorSpec
     limit: int | None
-    is_mujoco: bool
+    marks: frozenset[str]
 
     @classmethod
     def at(cls, env_id: str, plugins: Plugins) -> Seen:
@@ -114,17 +117,10 @@ class Seen:
             left_out = tuple(getattr(made, "left_out", ()))
             try:
                 (behavior,) = made.behaviors.values()
+                marks = frozenset(getattr(made, "marks", ()))
             finally:
                 made.close()
-        is_mujoco = str(spec.entry_point).startswith("gymnasium.envs.mujoco")
-        return cls(env_id, observations, left_out, behavior, spec.max_episode_steps, is_mujoco)
-
-    @property
-    def preset(self) -> str:
-        """The name of the preset for such observations and actions."""
-        if self.behavior.continuous:
-            return "ppo-mujoco" if self.is_mujoco else "ppo-continuous"
-        return "ppo-atari" if self.has_images else "ppo-discrete"
+        return cls(env_id, observations, left_out, behavior, spec.max_episode_steps, marks)
 
     @property
     def has_images(self) -> bool:
