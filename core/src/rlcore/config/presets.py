@@ -165,8 +165,11 @@ def presets_of(plugins: Plugins, trainer: str) -> list[Preset]:
         record = plugins.record(TrainerSpec, trainer)
     except NotInstalled:  # which is reported when the block is read
         return []
-    presets = plugins.records(Preset.kind)
-    return [preset for preset in presets if preset.trainer == record.name and preset.plugin == record.plugin]
+    found = []
+    for preset in plugins.records(Preset.kind):
+        if isinstance(preset, Preset) and preset.trainer == record.name and preset.plugin == record.plugin:
+            found.append(preset)
+    return found
 
 
 @attrs.frozen
@@ -188,12 +191,13 @@ def undecided(document: Document, plugins: Plugins) -> Undecided:
     found = Undecided()
     top = data.get("preset") or AUTO
     defaults = data.get("default_settings")
-    if not isinstance(defaults, Block):
-        defaults = Block()
-    blocks: dict[str | None, Block] = {None: defaults}
     behaviors = data.get("behaviors")
-    for name, block in behaviors.items() if isinstance(behaviors, Block) else ():
-        blocks[name] = merged(block, defaults) if isinstance(block, Block) else defaults
+    blocks: dict[str | None, Block] = {}
+    if isinstance(defaults, Block) or not behaviors:
+        blocks[None] = defaults = defaults if isinstance(defaults, Block) else Block()
+    for listed, block in behaviors.items() if isinstance(behaviors, Block) else ():
+        if isinstance(block, Block):
+            blocks[listed] = merged(block, defaults) if isinstance(defaults, Block) else block
     for name, block in blocks.items():
         if (block.get("preset") or top) == AUTO:
             presets, reason = _presets_for(block, data, plugins)
@@ -211,7 +215,7 @@ def _presets_for(block: Block, data: Block, plugins: Plugins) -> tuple[list[Pres
     if not presets:
         return [], f"trainer {trainer}"
     for section in plugins.records(BehaviorSection.kind):
-        if not section.presets and block.get(section.name) is not None:
+        if isinstance(section, BehaviorSection) and not section.presets and block.get(section.name) is not None:
             return [], section.name
     environment = data.get("environment")
     if not isinstance(environment, Block):
@@ -230,20 +234,22 @@ def with_each_preset(document: Document, plugins: Plugins) -> dict[str, Document
     """
     found = undecided(document, plugins).presets
     documents = {}
-    listed = [name for name in found if name is not None] or [None]
     for number in range(max(map(len, found.values()), default=0)):
         variant = document
-        used = {}
-        for name in listed:
-            preset = found[name][min(number, len(found[name]) - 1)]
-            used[preset.name] = None
-            if name is None:
-                variant = attrs.evolve(variant, data=variant.data.with_entry("preset", preset.reference, CHOSEN))
+        names = []
+        for behavior, presets in found.items():
+            preset = presets[min(number, len(presets) - 1)]
+            data = variant.data
+            if behavior is not None:
+                behaviors = data["behaviors"]
+                block = behaviors[behavior].with_entry("preset", preset.reference, CHOSEN)
+                variant = variant.with_block("behaviors", behaviors.with_entry(behavior, block, None))
+            elif len(found) == 1:
+                variant = attrs.evolve(variant, data=data.with_entry("preset", preset.reference, CHOSEN))
+            else:
                 continue
-            behaviors = variant.data["behaviors"]
-            block = (behaviors[name] or Block()).with_entry("preset", preset.reference, CHOSEN)
-            variant = variant.with_block("behaviors", behaviors.with_entry(name, block, behaviors.origins.get(name)))
-        documents[", ".join(used)] = variant
+            names.append(preset.name)
+        documents[", ".join(dict.fromkeys(names))] = variant
     return documents or {"": document}
 
 
