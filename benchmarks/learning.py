@@ -10,8 +10,9 @@ with the same command. A row has all seeds, from 1 on, that both libraries have 
 Returns of DQN swing, so its trainings play after 60, 70, 80, 90 and 100% of their steps: compared are the mean of these
 five evaluations and, in a row of its own, the best of them.
 
-With --presets, rlcore gets a preset and nothing else, and Stable-Baselines3 the tuned file of RL Zoo, which is read
-from the installed package; the medians of the seeds' mean returns are compared.
+With `--kind presets`, rlcore gets a preset and nothing else, and Stable-Baselines3 the tuned file of RL Zoo, which is
+read from the installed package; with `--kind defaults`, both get the environment and the algorithm alone, and rlcore
+is to reach a return. The medians of the seeds' mean returns are compared then.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 
 import attrs
 import click
+import learning_defaults
 import learning_presets
 import learning_tasks
 import numpy as np
@@ -103,6 +105,15 @@ COMPARISONS = {
         peer="stable-baselines3, RL Zoo's file",
         tasks=learning_presets.TASKS,
         ready=learning_presets.ready_training,
+        statistic=median_of_seeds,
+        statistic_name="median of the seeds",
+        enough=1.0,
+    ),
+    "defaults": Comparison(
+        ours="rlcore, defaults",
+        peer="stable-baselines3, defaults",
+        tasks=learning_defaults.TASKS,
+        ready=learning_defaults.ready_training,
         statistic=median_of_seeds,
         statistic_name="median of the seeds",
         enough=1.0,
@@ -207,6 +218,8 @@ class Row:
 
     @property
     def met(self) -> bool:
+        if "target" in self.case:
+            return self.score(self.comparison.ours) >= self.case["target"]
         return self.ratio is not None and self.ratio >= TARGET
 
     def cells(self) -> list[str]:
@@ -214,6 +227,8 @@ class Row:
         entrants = (self._entrant(self.comparison.ours), self._entrant(self.comparison.peer))
         interval = " to ".join(f"{bound:.2f}" for bound in self.interval())
         counts = (f"{self.case['steps']:,}", str(len(self.seeds)))
+        if "target" in self.case:
+            counts = (*counts, f"{self.case['target']:,}")
         return [self.task, f"`{self.case['env_id']}`", *counts, _shown(self.random), *entrants, ratio, interval]
 
     def _entrant(self, library: str) -> str:
@@ -228,8 +243,9 @@ def _shown(value: float) -> str:
 def markdown(rows: Sequence[Row], comparison: Comparison) -> str:
     """The table of a page, with what it was measured with."""
     names = (comparison.ours, comparison.peer)
-    head = ["task", "environment", "agent steps", "seeds", "random", *names, "ratio", "95% interval"]
-    lines = [head, ["---"] * 3 + ["---:"] * 6, *(row.cells() for row in rows)]
+    target = ["to reach"] if any("target" in row.case for row in rows) else []
+    head = ["task", "environment", "agent steps", "seeds", *target, "random", *names, "ratio", "95% interval"]
+    lines = [head, ["---"] * 3 + ["---:"] * (len(head) - 3), *(row.cells() for row in rows)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     results = [row.found[key] for row in rows for key in (RANDOM, *product(names, row.seeds))]
     dates = sorted({result["date"][:10] for result in results})
@@ -246,7 +262,7 @@ def markdown(rows: Sequence[Row], comparison: Comparison) -> str:
 
 
 @click.command(help=__doc__)
-@click.option("--presets", is_flag=True, help="Compare presets with RL Zoo's files.")
+@click.option("--kind", default="equal", show_default=True, type=click.Choice([*COMPARISONS]), help="What is compared.")
 @click.option("--task", "tasks", multiple=True, help="A task, such as ppo-cartpole; may be repeated. All by default.")
 @click.option("--steps", type=click.IntRange(1), help="Agent steps of each training, in place of the task's own.")
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Least trainings of each library.")
@@ -260,10 +276,7 @@ def markdown(rows: Sequence[Row], comparison: Comparison) -> str:
     type=click.Path(path_type=Path),
     help="One line of JSON for each finished training.",
 )
-def main(
-    presets: bool, tasks: tuple[str, ...], steps: int | None, seeds: int, table: bool, jobs: int, path: Path
-) -> None:
-    kind = "presets" if presets else "equal"
+def main(kind: str, tasks: tuple[str, ...], steps: int | None, seeds: int, table: bool, jobs: int, path: Path) -> None:
     comparison = COMPARISONS[kind]
     for task in tasks:
         if task not in comparison.tasks:
@@ -294,7 +307,8 @@ def main(
     click.echo(markdown(rows, comparison))
     met = sum(row.met for row in rows)
     needed = int(np.ceil(comparison.enough * len(rows)))
-    click.echo(f"\n{met} of {len(rows)} tasks reach a ratio of {TARGET}; target {needed}")
+    goal = "their return" if kind == "defaults" else f"a ratio of {TARGET}"
+    click.echo(f"\n{met} of {len(rows)} tasks reach {goal}; target {needed}")
     if met < needed:
         sys.exit(MISSED)
 
