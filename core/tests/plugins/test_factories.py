@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rlcore import (
+    BehaviorSpec,
     CurriculumSpec,
     EnvironmentSpec,
     ExporterSpec,
@@ -26,7 +27,7 @@ from rlcore.plugins.context import RunContext
 pytestmark = pytest.mark.smoke
 
 RUN: Any = SimpleNamespace()
-WALKER: Any = SimpleNamespace(name="Walker", continuous=0, discrete=(2,))
+WALKER = BehaviorSpec("Walker", (), discrete=(2,))
 ARGUMENTS = {"settings": "settings", "behavior": WALKER, "run": RUN}
 PluginOf = Callable[..., object]
 
@@ -162,7 +163,7 @@ def test_actions_that_a_trainer_does_not_declare_are_refused_before_it_is_import
 ) -> None:
     others = {"continuous", "hybrid", "discrete"} - {kind}
     plugins.register(plugin_of(TrainerSpec(name="x", target="absent:X", settings="a:b", spaces=others)), "acme")
-    behavior: Any = SimpleNamespace(name="Walker", continuous=continuous, discrete=discrete)
+    behavior = BehaviorSpec("Walker", (), continuous, discrete)
     with pytest.raises(UnsupportedSpace) as caught:
         plugins.create(plugins.record(TrainerSpec, "x"), settings="settings", behavior=behavior, run=RUN)
     assert str(caught.value) == (
