@@ -45,7 +45,6 @@ def rlcore_config_sections() -> list[Preset]:
             target="rlcore_ppo.presets:PPO_DISCRETE",
             trainer="ppo",
             spaces={"discrete"},
-            images=False,
             summary="PPO for discrete actions and vector observations, such as CartPole and LunarLander",
             source="steps, batch, passes, learning rate and clip range are defaults of Stable-Baselines3 2, in 8 "
             "environments and with a rate that falls; gamma, lambda and entropy bonus those of RL Zoo's LunarLander; "
@@ -65,7 +64,6 @@ def rlcore_config_sections() -> list[Preset]:
             target="rlcore_ppo.presets:PPO_MUJOCO",
             trainer="ppo",
             spaces={"continuous"},
-            images=False,
             marks={"mujoco"},
             summary="PPO for robots with joints to move, such as MuJoCo's HalfCheetah and Ant",
             source="as ppo-continuous; widths, non-linearity, first deviation and lambda of RL Zoo's HalfCheetah, and "
@@ -77,6 +75,7 @@ def rlcore_config_sections() -> list[Preset]:
             trainer="ppo",
             spaces={"discrete"},
             images=True,
+            marks={"atari"},
             summary="PPO for discrete actions and images, such as Atari games",
             source="Schulman et al. 2017 (arXiv:1707.06347), table 5, but with a constant clip range and 4 passes; "
             "clipped rewards and network: Mnih et al. 2015 (doi:10.1038/nature14236)",

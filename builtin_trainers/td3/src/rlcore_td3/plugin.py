@@ -56,7 +56,6 @@ def rlcore_config_sections() -> list[Preset]:
             target="rlcore_td3.presets:TD3",
             trainer="td3",
             spaces={"continuous"},
-            images=False,
             summary="TD3 for continuous actions and vector observations, such as MuJoCo and Pendulum",
             source="Fujimoto et al. 2018 (arXiv:1802.09477), section 6.1 and appendix C; RL Zoo's td3.yml for MuJoCo",
         )

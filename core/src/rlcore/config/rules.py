@@ -308,8 +308,8 @@ def check_names(problems: Problems) -> None:
     for key in ("run_id", "initialize_from"):
         run_id = value_at(data, ("checkpoint_settings", key))
         run_id_problem = name_problem("a run id", run_id) if isinstance(run_id, str) else None
-        # COLLECTION:FILE is found, or refused, when the run starts.
-        if run_id_problem and not (key == "initialize_from" and ":" in run_id):
+        # COLLECTION:FILE is found, or refused, when the run starts; C:\file is none.
+        if run_id_problem and not (key == "initialize_from" and re.match(r"[\w-]{2,}:", run_id)):
             problems.add(("checkpoint_settings", key), run_id_problem)
 
 

@@ -112,6 +112,7 @@ class GamesWithLives:
         self.episodes = environment.episodes
         self.resume_limits = environment.resume_limits
         self.resume_notes = environment.resume_notes
+        self.marks = environment.marks
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         batches = self._inside.reset(seeds, episodes)

@@ -40,6 +40,7 @@ from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCod
 from rlcore_gymnasium.spaces.values import NUMBERS, flag, refuse_wrong_info, refuse_wrong_reward
 from rlcore_gymnasium.video import FilmedEpisodes, behind_camera
 
+MARKS = {"mujoco": "gymnasium.envs.mujoco", "atari": "ale_py"}  # where the code of such environments is
 RETURNED = {"reset": "(observation, info)", "step": "(observation, reward, terminated, truncated, info)"}
 
 
@@ -89,10 +90,13 @@ class GymnasiumEnvironment:
 
     @property
     def marks(self) -> frozenset[str]:
-        """``{"mujoco"}`` for a robot of Gymnasium's own (:attr:`rlcore.EnvironmentSpec.presets`)."""
+        """``{"mujoco"}`` for a robot of Gymnasium's own, ``{"atari"}`` for a game of Atari.
+
+        :attr:`rlcore.EnvironmentSpec.presets` says what they are for.
+        """
         spec = gymnasium.registry.get(self.env_id.rpartition(":")[2])
-        robot = spec is not None and str(spec.entry_point).startswith("gymnasium.envs.mujoco")
-        return frozenset({"mujoco"} if robot else ())
+        code = "" if spec is None else str(spec.entry_point)
+        return frozenset(mark for mark, start in MARKS.items() if code.startswith(start))
 
     def require_parameters(self, names: Iterable[str]) -> None:
         """Raise ConfigError unless the environment has all of these parameters."""

@@ -51,6 +51,9 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> EnvPoolE
     return environment
 
 
+MODULES = {"mujoco": "envpool.mujoco.gym", "atari": "envpool.atari"}
+
+
 class EnvPoolEnvironment:
     """N environments of one task, with one behavior and one agent each.
 
@@ -74,11 +77,11 @@ class EnvPoolEnvironment:
 
     @property
     def marks(self) -> frozenset[str]:
-        """``{"mujoco"}`` for Gymnasium's robots of MuJoCo (:attr:`rlcore.EnvironmentSpec.presets`)."""
+        """``{"mujoco"}`` for Gymnasium's robots, ``{"atari"}`` for games (:attr:`rlcore.EnvironmentSpec.presets`)."""
         from envpool.registration import registry
 
         module, *_ = registry.specs[self.task.id]
-        return frozenset({"mujoco"} if module.startswith("envpool.mujoco.gym") else ())
+        return frozenset(mark for mark, start in MODULES.items() if module.startswith(start))
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self.close()  # the old pool's memory and threads are free before the new one has its own
