@@ -33,7 +33,6 @@ __all__ = ["load_checkpoint"]
 
 FORMAT_VERSION = 1
 FORMAT = "checkpoint_format"  # of a manifest
-OLD_FORMAT = "format_version"  # the key from before 0.1, whose numbers mean other formats
 MANIFEST = "manifest.json"
 STATE = "state.json"
 CONFIGURATION = "configuration.yaml"
@@ -51,7 +50,7 @@ _CONTENT = "content"
 
 
 class OtherFormat(RunStateError):
-    """A checkpoint in a format of another rlcore, later or before 0.1: not damaged, so nothing may replace it."""
+    """A checkpoint in a format of a newer rlcore: not damaged, so nothing may replace it."""
 
 
 def file_name(entry: str) -> str:
@@ -169,24 +168,16 @@ def write_checkpoint(
 # ---------------------------------------------------------------- verifying
 
 
-def read_manifest(path: Path, policies_only: bool = False) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest of the checkpoint at ``path``. Raises RunStateError if it cannot be used.
 
-    Raises OtherFormat, whatever else it has, if another rlcore wrote it. With ``policies_only``, a manifest from before
-    0.1 is read as if it were of this rlcore: its files are alike, but no more than policies is taken from them.
+    Raises OtherFormat, whatever else it has, if a newer rlcore wrote it.
     """
     try:
         manifest = read_object(path / MANIFEST, MAX_MANIFEST)
     except (OSError, DamagedFile) as error:
         what = "missing" if isinstance(error, FileNotFoundError) else f"damaged: {error}"
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is {what}") from error
-    if OLD_FORMAT in manifest and FORMAT not in manifest:
-        if not policies_only:
-            raise OtherFormat(
-                f"checkpoint {path}: was written before rlcore 0.1, and stays as it is; train again with another "
-                "--run-id, or with --initialize-from to begin with its policies"
-            )
-        manifest[FORMAT] = FORMAT_VERSION
     version = manifest.get(FORMAT)
     if isinstance(version, int) and is_whole(version) and version > FORMAT_VERSION:
         raise OtherFormat(
@@ -201,13 +192,13 @@ def read_manifest(path: Path, policies_only: bool = False) -> dict[str, Any]:
     return manifest
 
 
-def damages(path: Path, verified: Collection[str] = (), policies_only: bool = False) -> Iterator[str]:
+def damages(path: Path, verified: Collection[str] = ()) -> Iterator[str]:
     """A line for each file of the checkpoint that differs from the manifest; none for an intact checkpoint.
 
     Files in ``verified`` were compared with their checksum already, and are not read. Raises RunStateError for a
     manifest that cannot be used.
     """
-    files = read_manifest(path, policies_only)["files"]
+    files = read_manifest(path)["files"]
     for name, listed in files.items():
         if name in verified:
             continue
@@ -226,9 +217,9 @@ def damages(path: Path, verified: Collection[str] = (), policies_only: bool = Fa
             yield f"checkpoint {path}: {name} cannot be read: {error.strerror or error}"
 
 
-def verify_checkpoint(path: Path, verified: Collection[str] = (), policies_only: bool = False) -> None:
+def verify_checkpoint(path: Path, verified: Collection[str] = ()) -> None:
     """Raises RunStateError, naming the file, if a file of the checkpoint differs from the manifest."""
-    for problem in damages(path, verified, policies_only):
+    for problem in damages(path, verified):
         raise RunStateError(problem)
 
 
@@ -237,13 +228,8 @@ def verify_checkpoint(path: Path, verified: Collection[str] = (), policies_only:
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """The state of the checkpoint at ``path``. Raises RunStateError, naming the file, if any file was changed."""
-    return load_verified(path)
-
-
-def load_verified(path: Path, policies_only: bool = False) -> dict[str, Any]:
-    """Read a checkpoint as :func:`load_checkpoint` does; with ``policies_only``, one from before 0.1 too."""
-    verify_checkpoint(path, policies_only=policies_only)
-    verified = read_manifest(path, policies_only)["files"]
+    verify_checkpoint(path)
+    verified = read_manifest(path)["files"]
     state = load_without_arrays(path)
     join = _Join(path, verified)
     try:

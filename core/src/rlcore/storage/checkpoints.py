@@ -34,7 +34,7 @@ from rlcore.storage.checkpoint import (
     OtherFormat,
     damages,
     is_checkpoint,
-    load_verified,
+    load_checkpoint,
     load_without_arrays,
     own_files,
     read_manifest,
@@ -128,14 +128,12 @@ def newest_intact(
     advice: str = "",
     step: int | None = None,
     check: Callable[[Path, Mapping[str, Any]], None] | None = None,
-    policies_only: bool = False,
 ) -> tuple[Checkpoint, dict[str, Any]]:
     """The newest undamaged checkpoint in ``directory``, or the one of ``step``, and its state.
 
     Skips a damaged checkpoint with a warning, and also one for which ``check(path, state)`` raises a RunStateError.
     Raises RunStateError if none is left; its message begins with ``origin``, the run or the option that needs a
-    checkpoint, and ends with ``advice``. Raises OtherFormat for a checkpoint of another rlcore, which is not damaged;
-    with ``policies_only``, one from before 0.1 is read.
+    checkpoint, and ends with ``advice``. Raises OtherFormat for a checkpoint of a newer rlcore, which is not damaged.
     """
     problem = ""
     checkpoints = find_checkpoints(directory)
@@ -143,7 +141,7 @@ def newest_intact(
         if step is not None and checkpoint.step != step:
             continue
         try:
-            state = load_verified(checkpoint.path, policies_only)
+            state = load_checkpoint(checkpoint.path)
             if check is not None:
                 check(checkpoint.path, state)
             return checkpoint, state
@@ -151,7 +149,7 @@ def newest_intact(
             raise
         except RunStateError as error:
             if not checkpoint.path.exists():  # the run is training, and has replaced what was found
-                return newest_intact(directory, origin, advice, step, check, policies_only)
+                return newest_intact(directory, origin, advice, step, check)
             older = step is None and checkpoint != checkpoints[0]
             log.warning("%s; an older checkpoint is used" if older else "%s", error)
             problem = problem or f" ({error})"
@@ -164,7 +162,7 @@ def checkpoints_of_run(checkpoints: Path) -> list[Checkpoint]:
 
 
 def is_intact(checkpoint: Checkpoint) -> bool:
-    """Whether all files of a checkpoint are as they were written. Raises OtherFormat for one of another rlcore."""
+    """Whether all files of a checkpoint are as they were written. Raises OtherFormat for one of a newer rlcore."""
     try:
         verify_checkpoint(checkpoint.path)
     except OtherFormat:
@@ -175,7 +173,7 @@ def is_intact(checkpoint: Checkpoint) -> bool:
 
 
 def require_format(checkpoints: Path) -> None:
-    """Raises OtherFormat if another rlcore, newer or before 0.1, wrote one of the ``checkpoints`` of a run.
+    """Raises OtherFormat if a newer rlcore wrote one of the ``checkpoints`` of a run.
 
     Call it before anything in a run directory is deleted, replaced or continued: this rlcore cannot say what such a
     checkpoint is worth, and must not delete it.
@@ -477,5 +475,5 @@ def models_at(path: Path, origin: str) -> dict[str, Any]:
             raise RunStateError(f"{origin}: is neither a run directory nor one of its checkpoints")
         step = int(path.name)
         directory = path.parent
-    _, state = newest_intact(directory, origin, step=step, check=require_models, policies_only=True)
+    _, state = newest_intact(directory, origin, step=step, check=require_models)
     return models_in(state)

@@ -9,7 +9,7 @@
 - If the new run ends without a regular checkpoint, the earlier run stays where it is, and a further run of this name
   replaces both. A replaced run that is resumed has another id in its mark, and is never deleted.
 - Files that rlcore did not write move to the same place in the new run's directory, or stay.
-- A run with a checkpoint of another rlcore, newer or before 0.1, is neither replaced nor deleted.
+- A run with a checkpoint of a newer rlcore is neither replaced nor deleted.
 - A run that is resumed from an earlier checkpoint replaces itself: it moves aside by the same rule, and continues as a
   copy (:func:`copy_until`). The copy has the checkpoints up to the chosen one, which share their files with the moved
   run by hard links, all best checkpoints, and the files that rlcore and plugins wrote outside checkpoints. Writers drop

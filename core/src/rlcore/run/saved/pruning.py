@@ -26,7 +26,7 @@ def pruning(run: Path, allow_local: bool = False) -> Iterator[Callable[[Sequence
     run's configuration chooses may store. Files that rlcore did not write stay.
 
     Raises RunStateError if a process trains the run, if rlcore did not write its directory, if a link stands in the
-    place of its files, or if another rlcore wrote one of its checkpoints.
+    place of its files, or if a newer rlcore wrote one of its checkpoints.
     """
     plugins = load_plugins_for(read_saved_configuration(run), allow_local=allow_local, lenient=True)
     mark = read_mark(run)
