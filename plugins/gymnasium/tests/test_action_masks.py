@@ -22,6 +22,7 @@ SEEDS = EpisodeSeeds(5)
 NUM_ENVS = 3
 BRANCHES = (3, 2)
 LENGTH = 4
+ENTRIES = ["entry", "entry of each"]
 
 
 class Masked(Scripted):
@@ -37,8 +38,10 @@ class Masked(Scripted):
         """``late``: reset gives no mask. ``odd``: only every second episode has masks."""
         self.form, self.late, self.odd = form, late, odd
         self.history: list[list[list[bool]]] = []
-        if form == "entry":
-            mask = Box(0, 1, (sum(BRANCHES),), np.int8)
+        if form in ENTRIES:
+            mask: Space[Any] = Box(0, 1, (sum(BRANCHES),), np.int8)
+            if form == "entry of each":
+                mask = Tuple([Box(0, 1, (options,), np.int8) for options in BRANCHES])
             self.observation_space = Dict({"place": self.plain, "action_mask": mask})
 
     def begin(self, seed: int | None, options: Any) -> None:
@@ -56,8 +59,11 @@ class Masked(Scripted):
         self.history[-1].append(self.mask.tolist())
         place = np.zeros(1, np.float32)
         self.masks: dict[str, Any] = {}
-        if self.form == "entry":
-            return {"place": place, "action_mask": self.mask.astype(np.int8)}
+        if self.form in ENTRIES:
+            entry: Any = self.mask.astype(np.int8)
+            if self.form == "entry of each":
+                entry = tuple(np.split(entry, [3]))
+            return {"place": place, "action_mask": entry}
         if shows and self.form != "method":
             parts = tuple(np.split(mask.astype(np.int8), [3]))
             self.masks = {"action_mask": parts if self.form == "tuple" else mask}
@@ -74,7 +80,7 @@ class Asked(Masked):
         return self.mask
 
 
-FORMS = ["flat", "tuple", "entry", "method"]
+FORMS = ["flat", "tuple", *ENTRIES, "method"]
 
 
 @pytest.fixture
@@ -113,7 +119,7 @@ def test_masks_are_those_of_each_observation_whatever_their_form(masked: Any, fo
     found = masks_of(environment, 3 * LENGTH)
     assert found == [env.unwrapped.history[:3] for env in environment.vector.envs]
     assert [spec.name for spec in environment.behaviors["Agent"].observations] == [
-        "place" if form == "entry" else "observation"
+        "place" if form in ENTRIES else "observation"
     ]
 
 

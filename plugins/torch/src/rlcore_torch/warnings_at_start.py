@@ -1,4 +1,4 @@
-"""What is said at the start of a run: few gradient steps, encoders of small images, encoders with nothing to read."""
+"""Messages of a run that starts: few gradient steps, encoders of small images, encoders with nothing to read."""
 
 from __future__ import annotations
 
