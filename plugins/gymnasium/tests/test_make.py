@@ -131,11 +131,13 @@ def test_an_option_the_constructor_does_not_take_is_one_line_with_id_and_options
 )
 def test_a_missing_package_names_the_extra_that_brings_it(make, module, hint) -> None:
     def needs_a_package(**options: object) -> None:
-        raise gymnasium.error.DependencyNotInstalled(f"{module} is not installed")
+        told = f'{module} is not installed, you can install it by run `pip install "gymnasium[{module.lower()}]"`'
+        raise gymnasium.error.DependencyNotInstalled(told)
 
     env_id = register("rlcore-tests/Needs-v0", entry_point=needs_a_package)
-    with pytest.raises(EnvironmentFailed, match=re.escape(hint)):
+    with pytest.raises(EnvironmentFailed, match=re.escape(hint)) as caught:
         make(env_id)
+    assert str(caught.value).count("pip install") == 1
 
 
 @pytest.mark.parametrize("env_id", VALIDATED)

@@ -191,9 +191,11 @@ def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> A
     except RlcoreError:
         raise
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        raise EnvironmentFailed(
-            f"{env_id}: a package it needs is not installed{_install_hint(error)} ({one_line(error)})"
-        ) from error
+        hint = _install_hint(error)
+        reason = one_line(error)
+        if hint and "pip install" in reason:  # two commands would leave a choice: Gymnasium's own has other versions
+            reason = reason.partition(", ")[0]
+        raise EnvironmentFailed(f"{env_id}: a package it needs is not installed{hint} ({reason})") from error
     except (Exception, SystemExit) as error:
         with_options = f" with options {dict(options)}" if options else ""
         more = _place_of(error) + known_problem(error)
