@@ -115,7 +115,7 @@ def written(run_rlcore: RunRlcore, tmp_path: Path) -> Any:
             {"things": {"max_entities": 16}},
             ["observes things: up to 16 entities of 3 numbers"],
         ),
-        ("Pictures-v0", "ppo-atari", {}, ["48 x 48 pixels, 3 channels", "acts by one of 2 ch", "acts by one of 3 ch"]),
+        ("Pictures-v0", "ppo-discrete", {}, ["48 x 48 pixels, 3 channels", "acts by one of 2 ch", "acts by one of 3 ch"]),
         ("Driving-v0", "ppo-continuous", {}, ["observes 0: 48 x 48 pixels", "observes 1: 2 indicators"]),
         (
             "Arm-v0",
@@ -135,7 +135,7 @@ def test_the_file_fits_the_spaces_of_the_environment(
     assert [each for each in comments if each not in text] == []
     # The comments are the preset: with all of them in force, the file loads to the same configuration without it.
     config = loaded(path)
-    alone = without_marks(text).replace(f"preset: {preset}", "# ")
+    alone = without_marks(text).replace(f"preset: {preset}", "preset: none")
     path.write_text(alone.replace("default_settings:\n", "default_settings:\n  trainer_type: ppo\n"))
     assert loaded(path) == config
     path.write_text(text)

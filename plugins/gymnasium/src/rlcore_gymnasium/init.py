@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from rlcore import Plugins
 
 MOST_ENTITIES = 16  # of a Sequence, which has no limit of its own
-SMALLEST_IMAGE = 36  # pixels on a side: what nature_cnn reads, the encoder of presets for images
 MAX_STEPS = 1_000_000
 
 
@@ -122,12 +121,6 @@ class Seen:
                 made.close()
         return cls(env_id, observations, left_out, behavior, spec.max_episode_steps, marks)
 
-    @property
-    def has_images(self) -> bool:
-        """Whether there are images, all of them large enough for the encoder of presets for images."""
-        sizes = [min(spec.shape[:2]) for spec in self.behavior.observations if spec.kind == "image"]
-        return bool(sizes) and min(sizes) >= SMALLEST_IMAGE
-
 
 def entities_of(env_id: str) -> dict[str, Any]:
     """Return ``environment.observations`` with a limit for each Sequence, which has none of its own."""
@@ -209,8 +202,6 @@ def document(seen: Seen, preset: Preset, plugins: Plugins) -> Iterator[str]:
     yield ""
     yield "default_settings:"
     written: dict[str, Any] = {"max_steps": MAX_STEPS}
-    if seen.has_images and "vis_encode_type" not in behavior.get("network_settings", {}):
-        written["network_settings"] = {"vis_encode_type": "nature_cnn"}
     classes = {
         "": BehaviorSettings,
         "hyperparameters": trainer.resolve("settings"),

@@ -1,0 +1,51 @@
+"""What decides presets by default for Gymnasium's environments: marks, and that they are stepped in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import pytest
+
+from rlcore import Run
+
+
+def chosen(trainer: str = "ppo", given: Any = None, **environment: Any) -> tuple[str, Any]:
+    """The preset that is chosen, and the number of copies."""
+    config = {"environment": environment, "default_settings": {"trainer_type": trainer}}
+    run = Run(config, environment=given)
+    (used,) = run._prepared.document.presets
+    return used.record.name, run.config.num_envs
+
+
+@pytest.mark.parametrize(
+    ("trainer", "env_id", "preset"),
+    [
+        ("ppo", "CartPole-v1", "ppo-discrete"),
+        ("ppo", "Pendulum-v1", "ppo-continuous"),
+        ("ppo", "HalfCheetah-v5", "ppo-mujoco"),
+        ("ppo", "ALE/Pong-v5", "ppo-atari"),
+        ("ppo", "MiniGrid-Empty-5x5-v0", "ppo-discrete"),
+        ("ppo", "CarRacing-v3", "ppo-continuous"),
+        ("dqn", "CartPole-v1", "dqn"),
+        ("dqn", "ALE/Pong-v5", "dqn-atari"),
+        ("sac", "HalfCheetah-v5", "sac"),
+        ("td3", "Pendulum-v1", "td3"),
+    ],
+)
+def test_the_preset_for_an_id(trainer: str, env_id: str, preset: str) -> None:
+    assert chosen(trainer, id=env_id)[0] == preset
+
+
+def test_the_copies_of_a_preset_are_for_environments_that_this_process_steps() -> None:
+    assert chosen(id="CartPole-v1")[1] == 8
+    assert chosen(id="CartPole-v1", workers=1)[1] == 1
+    assert chosen(id="CartPole-v1", type="envpool") == ("ppo-discrete", 8)
+    assert chosen(given=lambda: gymnasium.make("Pendulum-v1")) == ("ppo-continuous", 1)
+
+
+def test_the_one_object_of_a_program_is_looked_at_and_stays_open() -> None:
+    environment = gymnasium.make("HalfCheetah-v5")
+    assert chosen(given=environment) == ("ppo-mujoco", 1)
+    environment.reset(seed=1)
+    environment.close()
