@@ -115,7 +115,12 @@ def written(run_rlcore: RunRlcore, tmp_path: Path) -> Any:
             {"things": {"max_entities": 16}},
             ["observes things: up to 16 entities of 3 numbers"],
         ),
-        ("Pictures-v0", "ppo-discrete", {}, ["48 x 48 pixels, 3 channels", "acts by one of 2 ch", "acts by one of 3 ch"]),
+        (
+            "Pictures-v0",
+            "ppo-discrete",
+            {},
+            ["48 x 48 pixels, 3 channels", "acts by one of 2 ch", "acts by one of 3 ch"],
+        ),
         ("Driving-v0", "ppo-continuous", {}, ["observes 0: 48 x 48 pixels", "observes 1: 2 indicators"]),
         (
             "Arm-v0",
