@@ -272,6 +272,8 @@ class EnvironmentSpec(Record):
             have this class.
         video: Whether the environment can write a film of every whole episode into the directory ``run.video``, if that
             is not None.
+        window: The key of the ``environment`` block that opens a window on the episodes if it is ``human``, such as
+            ``options.render_mode``; empty if there is none.
         names_behaviors: Whether the environment has names for its behaviors. An environment without names has one
             behavior, ``run.behavior_names[0]``; a configuration with no or several ``behaviors`` is refused for it.
         libraries: Distributions that what the environment computes depends on, such as ``("gymnasium", "mujoco")``.
@@ -297,6 +299,7 @@ class EnvironmentSpec(Record):
     parameters: str | None = attrs.field(default=None, validator=check_target)
     block: str | None = attrs.field(default=None, validator=check_target)
     video: bool = False
+    window: str = ""
     names_behaviors: bool = True
     libraries: tuple[str, ...] = ()
     foreign: bool = False

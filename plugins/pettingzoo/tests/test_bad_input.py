@@ -84,6 +84,12 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(
         make("openspiel/kuhn_poker")
 
 
+def test_a_game_that_has_no_window_is_refused_one(make: Make) -> None:
+    pytest.importorskip("pyspiel")
+    with pytest.raises(ConfigError, match="kuhn_poker: cannot be shown in a window; its render modes are ansi"):
+        make("openspiel/kuhn_poker", arguments={"render_mode": "human"})
+
+
 def test_what_a_game_does_not_take_is_shown(make: Make, zoo_games: Any) -> None:
     wrong = r"^classic/tictactoe-v3: cannot be made with arguments {'size': 4}: TypeError: [^\n]*$"
     with pytest.raises(EnvironmentFailed, match=wrong):

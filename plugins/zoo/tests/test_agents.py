@@ -18,7 +18,7 @@ from rlcore_zoo.packing import pack
 from rlcore_zoo.trainings import score_of, train
 
 MOST_BYTES = 8_000_000  # of all agents that see no images
-DAILY = ("ppo/Acrobot-v1", "ppo/CartPole-v1")
+DAILY = ("ppo/Acrobot-v1", "ppo/CartPole-v1", "ppo/Pendulum-v1")
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

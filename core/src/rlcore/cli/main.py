@@ -61,7 +61,7 @@ def _lost_pipes() -> Iterator[None]:
 @click.group(
     cls=Rlcore,
     lazy=COMMANDS,
-    synonyms={"train": "run", "learn": "run", "fit": "run", "test": "evaluate", "enjoy": "evaluate"},
+    synonyms={"train": "run", "learn": "run", "fit": "run", "test": "evaluate", "enjoy": "watch"},
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Which plugin has which command: rlcore plugins list --provides",
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers import HumanRendering
 
 from rlcore import (
     ConfigError,
@@ -30,7 +31,7 @@ from rlcore_gymnasium.mujoco_warnings import warn_once
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
 from rlcore_gymnasium.parameters import WayFinder
-from rlcore_gymnasium.plugin import registered
+from rlcore_gymnasium.plugin import HUMAN, registered
 from rlcore_gymnasium.repeated_resets import are_tried
 from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
 from rlcore_gymnasium.saved_wrappers import Env, are_known, chain
@@ -49,8 +50,8 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     """Create ``run.num_envs`` environments with the id ``settings.id``, natively vectorized if possible.
 
     Environments are created one by one if they have wrappers, if ``run.video`` is a directory, because each one records
-    its episodes there, and if the run has environment parameters that the vectorized form does not support per
-    environment.
+    its episodes there, if ``options.render_mode`` is ``human``, and if the run has environment parameters that the
+    vectorized form does not support per environment.
 
     Raises :class:`rlcore.ConfigError` for an id that is not registered, unknown parameters, and wrappers or
     observations that do not fit, and :class:`rlcore.EnvironmentFailed` if the environment cannot be constructed.
@@ -67,7 +68,8 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     parameters = tuple(run.config.environment_parameters)
     vectorized = spec.vector_entry_point is not None and not spec.additional_wrappers
     is_atari = spec.vector_entry_point == ATARI
-    if vectorized and run.video is None and not wrappers:
+    window = options.get("render_mode") == HUMAN
+    if vectorized and run.video is None and not window and not wrappers:
         options_of_all = vector_options(options) if is_atari else options
         native = _native(env_id, behavior, run.num_envs, options_of_all, parameters, settings.parameters, observations)
         if native is not None:
@@ -80,9 +82,10 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     if spec.entry_point is None:
         raise EnvironmentFailed(f"{env_id}: has only a vectorized form, {_unusable(run, parameters, wrappers)}")
     film = {} if run.video is None else filming(env_id, run.video)
-    if film and is_atari and not parameters and not wrappers:
+    if (film or window) and is_atari and not parameters and not wrappers:
         make_game = partial(gymnasium.make_vec, env_id, num_envs=1, vectorization_mode="vector_entry_point")
-        camera: Callable[..., Env] = film["wrappers"][0]
+        camera: Callable[..., Env] = HumanRendering if window else film["wrappers"][0]
+        options.pop("render_mode", None)  # the vectorized form has none
 
         def make_film() -> Env:
             game = AtariOnFilm(make_game, vector_options(options))

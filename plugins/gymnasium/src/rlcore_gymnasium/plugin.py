@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["registered"]
 
 ID = ("environment", "id")
+HUMAN = "human"  # the render mode of a window
 
 
 @hookimpl
@@ -39,6 +40,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             parameters="rlcore_gymnasium.parameter_settings:ParameterRoute",
             block="rlcore_gymnasium.settings:GymnasiumSettings",
             video=True,
+            window="options.render_mode",
             names_behaviors=False,
             presets=True,
             libraries=("gymnasium", "mujoco"),
@@ -56,7 +58,12 @@ def rlcore_commands() -> list[CommandSpec]:
             name="init",
             target="rlcore_gymnasium.init:init_command",
             summary="Write a configuration file for an environment.",
-        )
+        ),
+        CommandSpec(
+            name="watch",
+            target="rlcore_gymnasium.watch:watch_command",
+            summary="Show the agents of a run in a window.",
+        ),
     ]
 
 

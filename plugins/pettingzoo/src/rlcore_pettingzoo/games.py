@@ -204,13 +204,25 @@ def _made(game: Game, arguments: Mapping[str, Any]) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*expected to be an instance of.*")  # checked afterwards
-            return game.make(**arguments)
+            made = game.make(**arguments)
+        if arguments.get("render_mode") == "human":
+            _require_window(game, made)
+        return made
     except RlcoreError:
         raise
     except (ImportError, FailedToImport) as error:
         raise _missing(game.id, game.install, error.__cause__ or error) from error
     except (Exception, SystemExit) as error:
         raise repeating(error, f"{game.id}: cannot be made{_with(arguments)}", EnvironmentFailed) from error
+
+
+def _require_window(game: Game, made: Any) -> None:
+    """Raise ConfigError if the game has no render mode ``human``, which it may ignore."""
+    modes = list(made.metadata.get("render_modes") or ())
+    if "human" not in modes:
+        made.close()
+        problem = f"{game.id}: cannot be shown in a window; its render modes are {', '.join(modes) or 'none'}"
+        raise ConfigError(problem, key=("environment", "options", "arguments", "render_mode"))
 
 
 def _wrapped(game: Any, wrapper: WrapperSettings | str, key: KeyPath) -> Any:

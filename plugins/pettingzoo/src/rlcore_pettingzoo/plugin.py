@@ -24,6 +24,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             presets=True,
             target="rlcore_pettingzoo.environment:make_environment",
             settings="rlcore_pettingzoo.settings:PettingZooSettings",
+            window="options.arguments.render_mode",
             libraries=("pettingzoo", "open-spiel"),
             foreign=True,
             adapter="rlcore_pettingzoo.environment:adapt",
