@@ -33,9 +33,8 @@ def started(
         "behaviors": {"Agent": behavior},
         "checkpoint_settings": {"results_dir": str(path)},
         "stats": {"console": False},
+        "preset": preset or "none",
     }
-    if preset is not None:
-        config["preset"] = preset
     run = Run(config)
     run.start()
     return run

@@ -44,6 +44,7 @@ def with_presets_by_default(document: Document, plugins: Plugins, given: Any = N
     document = attrs.evolve(document, data=data, kept=tuple(found.kept))
     if not found.presets:
         return document
+    decided = document
     if data.get("default_settings") is None and not data.get("behaviors"):
         document = document.with_block("default_settings", Block())
     listed = frozenset(data.get("behaviors") or ())
@@ -51,6 +52,8 @@ def with_presets_by_default(document: Document, plugins: Plugins, given: Any = N
         document = with_named_behavior(document, plugins)
         (any_preset, *_), *_ = found.presets.values()
         seen = _look(document, any_preset, plugins, given)
+    if isinstance(seen, str):
+        return attrs.evolve(decided, kept=(f"environments of type {seen}",))
     return _with_names(document, plugins, found, listed, seen)
 
 
@@ -69,9 +72,10 @@ class Seen:
     copies: bool
 
 
-def _look(document: Document, preset: Preset, plugins: Plugins, given: Any) -> Seen:
+def _look(document: Document, preset: Preset, plugins: Plugins, given: Any) -> Seen | str:
     """Make one copy of the environment, or adapt the one object of a program, and close what was made.
 
+    If plugins make a type of environment of the document that takes no part, as of a file of ML-Agents, that type.
     A configuration needs a trainer; any ``preset`` that may be chosen has one that is there.
     """
     data = Block(entry for entry in document.data.entries() if entry[0] in OF_ENVIRONMENTS)
@@ -79,12 +83,16 @@ def _look(document: Document, preset: Preset, plugins: Plugins, given: Any) -> S
     if not only_object:
         block = data["environment"].with_entry("num_envs", 1, None)
         data.put("environment", block, data.origins.get("environment"))
+        if isinstance(data.get("env_settings"), Block):
+            data.put("env_settings", data["env_settings"].without("num_envs"), None)  # ML-Agents' key for it
     data.put("preset", preset.reference, None)
     names = document.data.get("behaviors") or ()
     data.put("behaviors", Block((name, Block(), None) for name in names), None)
     config, _ = load_document(attrs.evolve(document, data=data), plugins, measuring=True)
     settings = environment_settings(config)
     spec = plugins.record(EnvironmentSpec, settings.type)
+    if not spec.presets:
+        return settings.type
     with tempfile.TemporaryDirectory() as directory, ProcessGenerators.kept():
         # Nothing that is measured steps environments in workers; the one object of a program may only train.
         run = RunContext(

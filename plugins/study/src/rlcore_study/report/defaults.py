@@ -48,7 +48,7 @@ def chosen_values(data: RunData) -> dict[str, tuple[Any, Any]]:
     unchosen = [block for block in blocks if without(block) == complete]
     chosen: dict[KeyPath, tuple[Any, Any]] = {}
     for path, value in flat(configuration).items():
-        if _within(path, unchosen):
+        if _within(path, unchosen) or path == ("preset",):  # whose values are in the other keys
             continue
         other = without(path)
         if other != complete:
