@@ -96,7 +96,7 @@ def _unparsable(text: str, name: str, error: yaml.MarkedYAMLError) -> ConfigErro
 
 
 def in_collection(path: Path, attribute: str = "target") -> Path | None:
-    """What the ``attribute`` of a plugin's collection finds for a path such as ``zoo:ppo/CartPole-v1``.
+    """Find a path such as ``zoo:ppo/CartPole-v1`` with the ``attribute`` of a plugin's collection.
 
     None for a path that names no collection, and for a collection without the attribute.
     """

@@ -37,7 +37,7 @@ _DATE = attrs.validators.matches_re(r"\d{4}-\d\d-\d\d")
 
 @attrs.frozen(kw_only=True)
 class Published:
-    """What others published for the same task and algorithm.
+    """A published score for the same task and algorithm.
 
     Attributes:
         score: The mean return.
