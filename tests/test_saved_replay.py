@@ -29,11 +29,11 @@ def started(
 ) -> Run:
     behavior: dict[str, Any] = {"trainer_type": trainer, "hyperparameters": hyperparameters, **block}
     config: dict[str, Any] = {
+        "preset": preset or "none",
         "environment": {"type": "gymnasium", "id": PRESETS[trainer]},
         "behaviors": {"Agent": behavior},
         "checkpoint_settings": {"results_dir": str(path)},
         "stats": {"console": False},
-        "preset": preset or "none",
     }
     run = Run(config)
     run.start()
@@ -122,7 +122,11 @@ def test_the_trials_of_a_sweep_save_it_only_if_the_file_says_true(
     tmp_path: Path, run_rlcore: RunRlcore, asked: bool | None
 ) -> None:
     # An episode has 200 steps.
-    block = {"max_steps": 250, "hyperparameters": {} if asked is None else {"save_replay_buffer": asked}}
+    block = {
+        "trainer_type": "sac",
+        "max_steps": 250,
+        "hyperparameters": {} if asked is None else {"save_replay_buffer": asked},
+    }
     config = {
         "preset": "sac",
         "environment": {"type": "gymnasium", "id": "Pendulum-v1"},

@@ -114,7 +114,7 @@ def test_a_run_killed_at_random_times_ends_as_the_run_never_stopped(
 def test_an_off_policy_run_with_its_preset_alone_is_killed_while_it_learns_and_ends_as_the_run_never_stopped(
     workplace: Any, name: str, preset: Any, environment: str
 ) -> None:
-    """Nothing but the preset, the number of steps and when to save is given: the replay buffer is saved by default."""
+    """Environment, preset and steps are named: that the replay is saved is a value of the preset."""
     begins = preset["default_settings"]["hyperparameters"]["buffer_init_steps"]
     interval = (begins + 100) // 8  # the eighth checkpoint is one of a run that has begun to learn
     few = ("--max-steps", str(begins + 300), "--set", f"default_settings.checkpoint_interval={interval}")
@@ -123,7 +123,7 @@ def test_an_off_policy_run_with_its_preset_alone_is_killed_while_it_learns_and_e
     assert ended(whole.command(*words), 180) == 0, whole.stderr
     assert "resume       exact" in whole.stdout
     process = place.command(*words, slow_fsync=0.01)
-    place.wait_for(lambda: bool(place.steps) and place.steps[-1] > begins)
+    place.wait_for(lambda: bool(place.steps) and place.steps[-1] > begins, 180)
     process.kill()
     process.join()
     assert process.exitcode == -signal.SIGKILL, "it had ended before: choose more steps"
