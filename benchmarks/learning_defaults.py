@@ -1,4 +1,4 @@
-"""What a newcomer types: the values by default of rlcore beside those of Stable-Baselines3.
+"""The values by default of rlcore beside those of Stable-Baselines3, as a newcomer meets them.
 
 rlcore gets the id of the environment, the trainer and the steps, as ``rlcore run --env ID --trainer T --max-steps N``
 does; Stable-Baselines3 gets ``PPO("MlpPolicy", ID)``.

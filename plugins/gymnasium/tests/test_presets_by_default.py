@@ -1,4 +1,4 @@
-"""What decides presets by default for Gymnasium's environments: marks, and that they are stepped in this process."""
+"""Presets by default for Gymnasium's environments follow their spaces, their marks, and who steps them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def with_presets_by_default(document: Document, plugins: Plugins, given: Any = N
 
 @attrs.frozen
 class Seen:
-    """What a copy of the environment has, which is closed again.
+    """Facts about one copy of the environment, which is closed again.
 
     Attributes:
         behaviors: Its behaviors.
