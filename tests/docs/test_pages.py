@@ -29,6 +29,7 @@ from rlcore import (
     read_document,
 )
 from rlcore.cli.main import main
+from rlcore.config.presets import with_each_preset
 from rlcore_zoo.collection import names, path_of
 
 pytestmark = pytest.mark.documentation
@@ -112,7 +113,8 @@ def training(path: Path, plugins: Plugins) -> tuple[EnvironmentSettings | None, 
 def test_a_shown_configuration_is_valid(block: Block, plugins: Plugins, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(block.text)
-    assert load_config(read_document(file), plugins).behaviors
+    for document in with_each_preset(read_document(file), plugins).values():
+        assert load_config(document, plugins).behaviors
 
 
 @pytest.mark.parametrize("block", [b for b in blocks("yaml") if b.invalid], ids=str)
