@@ -186,11 +186,16 @@ DQN = {
 }
 Case = PPOCase | SACCase | TD3Case | DQNCase
 TASKS: Mapping[str, Case] = {**PPO, **SAC, **TD3, **DQN}
+# The budget of published tables: 10 to 60 minutes of a core for each training.
+MILLION: Mapping[str, Case] = {
+    f"million-{name.lower()}": PPOCase(env_id=f"{name}-v5", **{**MUJOCO, "batch_size": 64, "steps": 1_000_000})
+    for name in ("HalfCheetah", "Hopper", "Walker2d", "Ant")
+}
 
 
 def ready_training(task: str, library: str, case: Mapping[str, Any], seed: int) -> Training:
     """A training of ``library`` for one of TASKS, in a process that computes with one thread."""
-    if task in PPO:
+    if task in PPO or task in MILLION:
         return ppo_trainings.ready_training(library, PPOCase(**case), seed)
     if task in TD3:
         return td3_trainings.ready_training(library, TD3Case(**case), seed)
