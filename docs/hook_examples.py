@@ -21,6 +21,7 @@ from rlcore import (
     RunOptionSpec,
     StatsWriterSpec,
     TrainerSpec,
+    echo,
     hookimpl,
 )
 from rlcore_ghost import OpponentSpec
@@ -389,6 +390,11 @@ def rlcore_lesson_changed(run, step, change):
 def rlcore_run_finished(run, outcome, error, results):
     rewards = [f"{name} {result.mean_reward}" for name, result in results.items()]
     print(f"{run.run_id}: {outcome}; {', '.join(rewards)}" + (f" ({error})" if error else ""))
+
+
+@hookimpl
+def rlcore_status_printed(directory, status):
+    echo(f"board: {status.get('board', {}).get('url', 'none')}")
 
 
 @hookimpl

@@ -476,6 +476,17 @@ def rlcore_run_finished(
     """
 
 
+@_hook("notification")
+def rlcore_status_printed(directory: Path, configuration: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+    """``rlcore status`` printed how far the behaviors of a run are. Print more of it with :func:`rlcore.echo`.
+
+    ``directory`` is that of the run, ``configuration`` its configuration without secrets, and ``status`` the training
+    status of its newest intact checkpoint, empty before the first one. All three may have been edited.
+
+    Called once by ``rlcore status``, and with ``--watch`` once each time; not with ``--json``, which has the status.
+    """
+
+
 # ---------------------------------------------------------------- plugins that have plugins
 
 

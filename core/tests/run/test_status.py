@@ -142,7 +142,7 @@ def test_status_shows_what_a_kill_before_the_status_file_left_behind(
     assert [entry["steps"] for entry in entries] == [40, 80, 120]
     assert entries[-1]["reward"] == run.behaviors["Agent"].mean_reward
     assert answer["evaluation"]["step"] == 90
-    assert "Agent 120 200 (60%)" in text and "environment parameters at step 120:" in text
+    assert "Agent 120 200 (60%)" in text
     assert text.endswith("the training status is of step 80; shown is that of checkpoint 120")
     restored: list[Any] = []
 
@@ -156,6 +156,27 @@ def test_status_shows_what_a_kill_before_the_status_file_left_behind(
     resumed.start()
     resumed.close("failed")
     assert restored == [answer["status"]]
+
+
+BOARD = """
+from rlcore import echo, hookimpl
+
+@hookimpl
+def rlcore_status_printed(directory, configuration, status):
+    echo(f"{directory.name}: {sorted(configuration['behaviors'])} at {status['metadata']['run_steps']}")
+"""
+
+
+def test_a_plugin_prints_more_of_a_run_but_not_into_json(
+    make_run: Any, files: Any, run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    make_run(keep_checkpoints=2).train()
+    board = tmp_path / "board.py"
+    board.write_text(BOARD)
+    answers = [run_rlcore("status", files().path, "-p", f"module:{board}", *options) for options in ([], ["--json"])]
+    assert [(each.exit_code, each.stderr) for each in answers] == [(0, "")] * 2
+    assert answers[0].stdout.endswith("\nrun: ['Agent'] at 200\n")
+    assert json.loads(answers[1].stdout)["steps"] == {"Agent": 200}
 
 
 def test_watching_shows_a_run_again_until_it_ends(

@@ -12,14 +12,12 @@ import attrs
 import click
 
 from rlcore.cli.options import PluginFlags, debug_option, json_option, plugin_options, run_argument
-from rlcore.cli.terminal import counted, echo, echo_columns, show_log
+from rlcore.cli.terminal import echo, echo_columns, show_log
 
 if TYPE_CHECKING:
-    from rlcore.config.document import Document
     from rlcore.run.saved.data import RunData
 
 _MOST_VALUES = 12  # of a plugin's section, to be shown in a line
-HEADINGS = ("parameter", "lesson", "measure", "value", "threshold", "eligible in")
 NOTHING = "-"
 WATCH_SECONDS = 3.0
 
@@ -46,9 +44,9 @@ def status_command(run: Path, as_json: bool, watch: bool, chosen: PluginFlags) -
         if as_json:
             click.echo(json.dumps(report, indent=4))
         else:
-            none_yet = all(checkpoint.problem for checkpoint in data.checkpoints)
             _print(data, report)
-            print_parameters(document, data.status, none_yet)
+            about = {"directory": directory, "configuration": data.configuration, "status": data.status}
+            plugins.notify("rlcore_status_printed", **about)
             _print_sections(data, report["max_steps"])
             _print_late_status(data)
         if not watch or not data.running:
@@ -163,81 +161,6 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
         restarts = workers["restarts"]
         aborted = workers["aborted_episodes"]
         echo(f"workers: {restarts} started again, {aborted} aborted episodes, since the run was last started")
-
-
-def print_parameters(configuration: Document, status: Mapping[str, Any], none_yet: bool = False) -> None:
-    """Prints the table if the run has environment parameters. ``none_yet``: the run has no checkpoint yet."""
-    from rlcore.storage.status import metadata_of
-
-    rows = parameter_rows(configuration, status)
-    if not rows:
-        if none_yet and configuration.data.get("environment_parameters"):
-            echo("environment parameters: shown from the first checkpoint on")
-        return
-    step = metadata_of(status).get("run_steps")
-    echo("environment parameters:" if step is None else f"environment parameters at step {step}:")
-    echo_columns([HEADINGS, *rows])
-
-
-def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """A row below ``HEADINGS`` for each parameter with a section in the status; see ``Curriculum.status``.
-
-    A section of ML-Agents has only ``lesson_num``; a curriculum without lessons gives a range instead.
-    """
-    from rlcore.config.rewriting import with_parameter_blocks
-
-    blocks = _mapping(with_parameter_blocks(configuration).data.get("environment_parameters"))
-    others = [name for name, section in status.items() if "lesson_num" in _mapping(section)]
-    rows: list[tuple[str, ...]] = []
-    for name in dict.fromkeys((*blocks, *others)):
-        section = status.get(name)
-        if not isinstance(section, Mapping):
-            continue
-        lesson = _value_without_lessons(blocks.get(name)) or _lesson(section)
-        measure = _text(section.get("measure"))
-        value = _text(section.get("value"), ".2f")
-        threshold = _text(section.get("threshold"))
-        episodes = _episodes(section.get("episodes_left"))
-        rows.append((name, lesson, measure, value, threshold, episodes))
-    return rows
-
-
-def _value_without_lessons(block: Any) -> str | None:
-    """The number or ``sampler_type`` of a parameter that was given no lessons; None if it was given lessons."""
-    from rlcore.config.document import value_at
-
-    lessons = value_at(block, ("curriculum", "lessons"))
-    if not isinstance(lessons, list) or len(lessons) != 1:
-        return None
-    value = value_at(lessons[0], ("value",))
-    if isinstance(value, Mapping):
-        value = value.get("sampler_type")
-    return _text(value)
-
-
-def _lesson(section: Mapping[str, Any]) -> str:
-    """The lesson as ``2 (long)``, or as much of that as is known; ``[0.5, 2]`` for a range."""
-    number = section.get("lesson_num")
-    name = section.get("lesson")
-    if name is None and {"low", "high"} <= section.keys():
-        name = f"[{_text(section['low'])}, {_text(section['high'])}]"
-    if number is None:
-        return _text(name)
-    return str(number) if name is None else f"{number} ({name})"
-
-
-def _text(value: Any, shape: str = "g") -> str:
-    if value is None:
-        return NOTHING
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    return format(value, shape)
-
-
-def _episodes(left: Any) -> str:
-    if left is None:
-        return NOTHING
-    return "now" if left == 0 else counted(left, "episode")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlcore import CurriculumSpec, hookimpl
 from rlcore_curriculum.records import SamplerSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pluggy import PluginManager
 
     from rlcore import ParameterSource
@@ -30,6 +32,11 @@ def rlcore_curricula() -> list[CurriculumSpec]:
 def rlcore_create_parameter_source() -> ParameterSource:
     made: ParameterSource = import_module("rlcore_curriculum.run_parameters.curricula").InstalledCurricula()
     return made
+
+
+@hookimpl
+def rlcore_status_printed(configuration: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+    import_module("rlcore_curriculum.status_table").print_parameters(configuration, status)
 
 
 @hookimpl
