@@ -109,7 +109,6 @@ class Record:
 
     def resolve(self, attribute: str = "target") -> Any:
         """Import the object that ``attribute`` names. Raises PluginError, naming this record and its plugin."""
-        from rlcore.plugins.contract import renamed
         from rlcore.plugins.failures import failure, note_maker
         from rlcore.plugins.process_state import noticing
 
@@ -125,8 +124,8 @@ class Record:
         for part in path.split("."):
             try:
                 target = getattr(target, part)
-            except AttributeError as error:
-                raise PluginError(f"{self.described}: {module} has no {path!r}{renamed(error)}") from None
+            except AttributeError:
+                raise PluginError(f"{self.described}: {module} has no {path!r}") from None
         if attribute == "target":
             note_maker(self.kind, self.described, target)
         return target

@@ -112,17 +112,11 @@ def _innermost(owner: str, doing: str, error: BaseException, kind: Kind) -> str:
 
 
 def failure(owner: str, doing: str, error: BaseException, kind: Kind = PluginError) -> RlcoreError:
-    """The error "<owner> failed <doing>: <error>", with ``error`` as its cause. Wraps an RlcoreError too.
-
-    A name of an earlier contract that ``error`` misses is answered with its successor.
-    """
+    """The error "<owner> failed <doing>: <error>", with ``error`` as its cause. Wraps an RlcoreError too."""
     if isinstance(error, RlcoreError):
         failed = kind(f"{owner} failed {doing}: {error}")
     else:
-        from rlcore.plugins.contract import renamed
-
-        culprit = _innermost(owner, doing, error, kind)
-        failed = repeating(error, culprit, lambda text: kind(text + renamed(error)))
+        failed = repeating(error, _innermost(owner, doing, error, kind), kind)
     failed.__cause__ = error
     return failed
 
@@ -167,12 +161,6 @@ def require_protocol(value: object, protocol: type, described: str) -> None:
         raise failure(f"{described} returned a {kind} that", "in a property", error) from error
     if not missing:
         return
-    from rlcore.plugins.contract import PORTING, added
-
-    hints = [added(f"{protocol.__name__}.{member}") for member in missing]
-    hint = ""
-    if all(hints):  # the object fits an earlier contract
-        hint = "; ".join(("", *filter(None, hints), PORTING))
     raise PluginError(
-        f"{described} returned a {kind}, which is not a {protocol.__name__}: it lacks {', '.join(missing)}{hint}"
+        f"{described} returned a {kind}, which is not a {protocol.__name__}: it lacks {', '.join(missing)}"
     )

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pluggy
 
 from rlcore.errors import ConfigError, PluginError, RlcoreError, did_you_mean, nearest, traceback_hint
-from rlcore.plugins.contract import PORTING, successor
 from rlcore.plugins.discover import ENTRY_POINT_GROUP, Plugin
 from rlcore.plugins.failures import blame, blamed, failure
 
@@ -359,9 +358,7 @@ def problems(plugin: object, manager: HookManager, only: str | None = None) -> l
             if not options["wrapper"]:
                 answered.add(hook)
         elif not options["optionalhook"]:
-            became = successor(hook)
-            advice = f"; {became}; {PORTING}" if became else _near(hook, specifications)
-            mistakes.append(f"unknown hook {hook!r}{advice}")
+            mistakes.append(f"unknown hook {hook!r}{_near(hook, specifications)}")
     if STORES in answered and "rlcore_read_status" not in answered:
         mistakes.append(f"{STORES} needs rlcore_read_status beside it: no command can read what it stores")
     return mistakes

@@ -35,6 +35,7 @@ from rlcore import (
     pip_install,
     python_command,
 )
+from rlcore_devkit.successors import renamed, successor
 
 SLOW_IMPORT_SECONDS = 0.05
 IMPORT_SECONDS = 30.0  # for an import by itself, and the end of its process
@@ -140,7 +141,8 @@ def _diagnose(
         yield finding("warning", "entry points", message)
     records = plugins.records_of(plugin.label)
     if plugin.label in plugins.broken:
-        yield finding("error", "loads", str(plugins.broken[plugin.label]))
+        error = plugins.broken[plugin.label]
+        yield finding("error", "loads", f"{error}{renamed(error)}")
         return
     if not plugins.implemented(plugin.label):
         yield finding("error", "hooks", f"{plugin.module} implements no hook; mark functions with @rlcore.hookimpl")
@@ -167,7 +169,7 @@ def _diagnose(
             if extra:
                 yield finding("warning", "targets", f"{error}; {pip_install(extra)} to use it")
             else:
-                yield finding("error", "targets", str(error))
+                yield finding("error", "targets", f"{error}{renamed(error)}")
 
 
 def _clashes(plugins: Plugins) -> Iterator[Finding]:
@@ -282,7 +284,8 @@ def _private_imports(plugin: Plugin, others: Collection[str]) -> Iterator[str]:
                     f"import from {package} what its API reference lists"
                 )
             else:
-                yield f"{place}, which is not there; docs/how-to/porting.md has the names that moved before 0.1"
+                became = successor(name) or "docs/how-to/porting.md has the names that moved before 0.1"
+                yield f"{place}, which is not there; {became}"
 
 
 def _exists(name: str) -> bool:
