@@ -328,7 +328,7 @@ class _SchemaWriter:
         limits = _limits(info)
         choices = info.choices
         if info.record is not None:
-            choices = [*self._choice(info.record)["enum"], *(choices or ())]
+            choices = (*self._choice(info.record)["enum"], *(choices or ()))
         if choices is not None:
             limits["enum"] = list(choices)
             # Beside "anyOf", an enum restricts further, so null must be in it if the field allows null.
