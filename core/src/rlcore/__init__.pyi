@@ -195,6 +195,7 @@ from .records import frozen_set as frozen_set
 from .run.behaviors.checks import BatchCheck as BatchCheck
 from .run.behaviors.checks import outside_bounds as outside_bounds
 from .run.behaviors.episodes import EpisodeStatistics as EpisodeStatistics
+from .run.presets_by_default import with_presets_by_default as with_presets_by_default
 from .run.run import Run as Run
 from .run.saved.data import CheckpointData as CheckpointData
 from .run.saved.data import RunData as RunData

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from sweeps import RATE, configuration
 
+from rlcore import document_from_mapping, load_plugins
 from rlcore_devkit import RunRlcore
+from rlcore_study.sweep import block
 from rlcore_study.sweep.settings import ParameterSettings, SweepSettings
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -128,3 +130,16 @@ def test_many_choices_are_read_in_a_time_that_grows_with_their_number() -> None:
 
     seconds(1_000)
     assert seconds(80_000) < 2.0  # comparing all pairs takes minutes
+
+
+def test_a_trial_has_the_preset_for_its_environment() -> None:
+    document = document_from_mapping(
+        {"environment": {"id": "CartPole-v1"}, "default_settings": {"trainer_type": "ppo"}}
+    )
+    plugins = load_plugins()
+    pole = block.configuration(document, plugins, {"default_settings.hyperparameters.num_epoch": 3})
+    assert pole.behaviors["CartPole"].hyperparameters.num_epoch == 3
+    robot = block.configuration(document, plugins, {"environment.id": "HalfCheetah-v5"})
+    assert [config.preset for config in (pole, robot)] == ["none", "none"]
+    sizes = [each.network_settings.hidden_units for config in (pole, robot) for each in config.behaviors.values()]
+    assert sizes == [64, 256]  # of ppo-discrete and of ppo-mujoco

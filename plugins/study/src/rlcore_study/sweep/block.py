@@ -17,6 +17,7 @@ from rlcore import (
     apply_overrides,
     load_config,
     read_settings,
+    with_presets_by_default,
     yaml_text,
 )
 from rlcore_study.side_by_side import steps_of
@@ -55,13 +56,13 @@ def read_block(document: Document) -> SweepSettings:
 
 
 def configuration(document: Document, plugins: Plugins, values: dict[str, Any], seed: int | None = None) -> RunConfig:
-    """The checked configuration of a run with ``values`` by dotted path. Raises ConfigErrors."""
+    """The checked configuration of a run with ``values`` by dotted path, with its presets. Raises ConfigErrors."""
     sets = [f"{name}={_yaml(value)}" for name, value in values.items()]
     flags: dict[tuple[str, ...], Any] = {}
     if seed is not None:
         flags["env_settings", "seed"] = seed
     overridden = apply_overrides(document, sets, flags)
-    config = load_config(overridden, plugins)
+    config = load_config(with_presets_by_default(overridden, plugins), plugins)
     # A checkpoint may end all episodes, so that every trial saves at the same steps, however fast it is.
     behaviors = {}
     for name, behavior in config.behaviors.items():
