@@ -137,6 +137,7 @@ def test_the_file_fits_the_spaces_of_the_environment(
     data = yaml.safe_load(text)
     assert data["preset"] == preset and data["environment"]["id"] == env_id
     assert data["environment"].get("observations", {}) == observations
+    assert data["default_settings"]["max_steps"] == (1_000_000 if preset == "ppo-mujoco" else 300_000)
     assert [each for each in comments if each not in text] == []
     # The comments are the preset: with all of them in force, the file loads to the same configuration without it.
     config = loaded(path)

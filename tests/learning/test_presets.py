@@ -18,6 +18,8 @@ pytestmark = pytest.mark.learning
         ("ppo-discrete", "CartPole-v1", 100_000, 475),
         ("ppo-continuous", "Pendulum-v1", 100_000, -300),
         ("sac", "Pendulum-v1", 10_000, -250),
+        ("td3", "Pendulum-v1", 10_000, -250),
+        ("dqn", "CartPole-v1", 50_000, 475),
     ],
 )
 def test_a_preset_learns_without_other_settings(

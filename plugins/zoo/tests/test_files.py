@@ -207,10 +207,10 @@ def test_an_environment_is_found_by_its_id_its_trainer_and_its_type() -> None:
         ("", "zoo:ppo/CartPole-v1", {"trainer_type": "ppo", "summary_freq": 5000}),
         ("--set default_settings.summary_freq=7", "zoo:ppo/CartPole-v1", {"trainer_type": "ppo", "summary_freq": 7}),
         ("--trainer dqn", "zoo:dqn/CartPole-v1", {"trainer_type": "dqn"}),
-        ("--preset dqn", "", {"trainer_type": "dqn", "summary_freq": 50000}),
+        ("--preset dqn", "", {"trainer_type": "dqn", "summary_freq": 2000}),
         ("--preset none", "", {"trainer_type": "ppo", "summary_freq": 50000}),
         ("--set preset=none", "", {"trainer_type": "ppo", "summary_freq": 50000}),
-        ("-p no:zoo", "", {"trainer_type": "ppo", "summary_freq": 50000}),
+        ("-p no:zoo", "", {"trainer_type": "ppo", "summary_freq": 10000}),
     ],
 )
 def test_a_run_without_a_file_and_a_preset_begins_with_that_of_the_zoo(

@@ -21,12 +21,19 @@ DQN: Mapping[str, Any] = MappingProxyType(
                 "batch_size": 128,
                 "buffer_size": 50_000,
                 "buffer_init_steps": 1000,
-                "learning_rate": 6.3e-4,
+                "steps_per_update": 2,
+                "gradient_steps": 8,  # the policy acts unchanged for 16 steps, which finds MountainCar's flag
+                "n_steps": 3,
+                "learning_rate": 1e-3,
+                "learning_rate_schedule": "linear",  # at a constant rate, returns swing until the last step
                 "target_update_interval": 250,
-                "epsilon_steps": 12_000,  # 12% of RL Zoo's 100,000 steps
-                "final_epsilon": 0.1,
+                "epsilon_steps": 12_000,
+                "final_epsilon": 0.05,
             },
-            "network_settings": {"hidden_units": 256, "num_layers": 2, "activation": "relu", "init": "uniform"},
+            # Half of RL Zoo's width, with half of its gradient steps: about an eighth of the arithmetic.
+            "network_settings": {"hidden_units": 128, "num_layers": 2, "activation": "relu", "init": "uniform"},
+            "max_steps": 100_000,
+            "summary_freq": 2000,  # the first one within a minute on a slow core
         },
     }
 )
@@ -58,6 +65,8 @@ DQN_ATARI: Mapping[str, Any] = MappingProxyType(
                 "activation": "relu",
                 "init": "uniform",
             },
+            "max_steps": 1_000_000,
+            "summary_freq": 10_000,
         },
     }
 )

@@ -16,7 +16,7 @@ TD3: Mapping[str, Any] = MappingProxyType(
             "hyperparameters": {
                 "save_replay_buffer": "auto",
                 "buffer_size": 1_000_000,
-                "buffer_init_steps": 10_000,  # the paper's for HalfCheetah and Ant, and RL Zoo's for all
+                "buffer_init_steps": 1000,  # the paper's for all but HalfCheetah and Ant, which have 10,000
                 "batch_size": 256,
                 "learning_rate": 1e-3,
                 "tau": 0.005,
@@ -26,6 +26,8 @@ TD3: Mapping[str, Any] = MappingProxyType(
                 "target_noise_clip": 0.5,
             },
             "network_settings": {"hidden_layers": [400, 300], "activation": "relu", "init": "uniform"},
+            "max_steps": 100_000,  # 5 to 15 minutes of a core; robots that walk take up to 1,000,000
+            "summary_freq": 2000,  # the first one within a minute on a slow core
         },
     }
 )

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from rlcore import Plugins
 
 MOST_ENTITIES = 16  # of a Sequence, which has no limit of its own
-MAX_STEPS = 1_000_000
 
 
 @click.command("init")
@@ -201,7 +200,8 @@ def document(seen: Seen, preset: Preset, plugins: Plugins) -> Iterator[str]:
     yield from block(environment, values.get("environment", {}), classes)
     yield ""
     yield "default_settings:"
-    written: dict[str, Any] = {"max_steps": MAX_STEPS}
+    steps = behavior.get("max_steps", attrs.fields(BehaviorSettings).max_steps.default)
+    written: dict[str, Any] = {"max_steps": steps}
     classes = {
         "": BehaviorSettings,
         "hyperparameters": trainer.resolve("settings"),

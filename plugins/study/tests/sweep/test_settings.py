@@ -141,5 +141,5 @@ def test_a_trial_has_the_preset_for_its_environment() -> None:
     assert pole.behaviors["CartPole"].hyperparameters.num_epoch == 3
     robot = block.configuration(document, plugins, {"environment.id": "HalfCheetah-v5"})
     assert [config.preset for config in (pole, robot)] == ["none", "none"]
-    sizes = [each.network_settings.hidden_units for config in (pole, robot) for each in config.behaviors.values()]
-    assert sizes == [64, 256]  # of ppo-discrete and of ppo-mujoco
+    horizons = [each.time_horizon for config in (pole, robot) for each in config.behaviors.values()]
+    assert horizons == [256, 128]  # of ppo-discrete and of ppo-mujoco
