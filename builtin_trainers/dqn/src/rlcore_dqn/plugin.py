@@ -42,7 +42,7 @@ def rlcore_config_sections() -> list[Preset]:
             target="rlcore_dqn.presets:DQN",
             trainer="dqn",
             spaces={"discrete"},
-            summary="DQN for discrete actions and vector observations, such as CartPole and LunarLander",
+            summary="DQN for discrete actions, such as CartPole and LunarLander",
             source="RL Zoo's dqn.yml (rl_zoo3 2.9.2), LunarLander-v3 and Acrobot-v1, with double Q-learning, half of "
             "the width and half of the gradient steps; a rate that falls to 0, and returns of 3 steps (Hessel et al. "
             "2018, arXiv:1710.02298): chosen by CartPole (seeds 11 to 13), Acrobot and MountainCar",

@@ -37,7 +37,7 @@ DQN: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
-"""The preset ``dqn``: discrete actions, and observations that are vectors."""
+"""The preset ``dqn``: discrete actions."""
 
 DQN_ATARI: Mapping[str, Any] = MappingProxyType(
     {

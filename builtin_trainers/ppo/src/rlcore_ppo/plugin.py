@@ -45,7 +45,7 @@ def rlcore_config_sections() -> list[Preset]:
             target="rlcore_ppo.presets:PPO_DISCRETE",
             trainer="ppo",
             spaces={"discrete"},
-            summary="PPO for discrete actions and vector observations, such as CartPole and LunarLander",
+            summary="PPO for discrete actions, such as CartPole and LunarLander",
             source="steps, batch, passes, learning rate and clip range are defaults of Stable-Baselines3 2, in 8 "
             "environments and with a rate that falls; gamma, lambda and entropy bonus those of RL Zoo's LunarLander; "
             "network: Andrychowicz et al. 2021 (arXiv:2006.05990)",
@@ -55,7 +55,7 @@ def rlcore_config_sections() -> list[Preset]:
             target="rlcore_ppo.presets:PPO_CONTINUOUS",
             trainer="ppo",
             spaces={"continuous", "hybrid"},
-            summary="PPO for continuous actions and vector observations, such as Pendulum and BipedalWalker",
+            summary="PPO for continuous actions, alone or beside discrete ones, such as Pendulum and BipedalWalker",
             source="Schulman et al. 2017 (arXiv:1707.06347), table 3; normalized observations and rewards as in "
             "CleanRL's ppo_continuous_action; first deviation after Andrychowicz et al. 2021 (arXiv:2006.05990)",
         ),

@@ -46,7 +46,7 @@ PPO_DISCRETE: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
-"""The preset ``ppo-discrete``: discrete actions, and observations that are vectors."""
+"""The preset ``ppo-discrete``: discrete actions."""
 
 PPO_CONTINUOUS: Mapping[str, Any] = MappingProxyType(
     {
@@ -67,7 +67,7 @@ PPO_CONTINUOUS: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
-"""The preset ``ppo-continuous``: continuous actions, and observations that are vectors."""
+"""The preset ``ppo-continuous``: continuous actions, alone or beside discrete ones."""
 
 PPO_MUJOCO: Mapping[str, Any] = MappingProxyType(
     {

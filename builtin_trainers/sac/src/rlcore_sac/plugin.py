@@ -51,7 +51,7 @@ def rlcore_config_sections() -> list[Preset]:
             target="rlcore_sac.presets:SAC",
             trainer="sac",
             spaces={"continuous"},
-            summary="SAC for continuous actions and vector observations, such as MuJoCo and Pendulum",
+            summary="SAC for continuous actions, such as MuJoCo and Pendulum",
             source="Haarnoja et al. 2018 (arXiv:1812.05905), table 1; with 1,000 random first steps",
         )
     ]

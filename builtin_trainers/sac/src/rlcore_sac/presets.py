@@ -27,4 +27,4 @@ SAC: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
-"""The preset ``sac``: continuous actions, and observations that are vectors."""
+"""The preset ``sac``: continuous actions."""

@@ -56,7 +56,7 @@ def rlcore_config_sections() -> list[Preset]:
             target="rlcore_td3.presets:TD3",
             trainer="td3",
             spaces={"continuous"},
-            summary="TD3 for continuous actions and vector observations, such as MuJoCo and Pendulum",
+            summary="TD3 for continuous actions, such as MuJoCo and Pendulum",
             source="Fujimoto et al. 2018 (arXiv:1802.09477), section 6.1 and appendix C, with its 1,000 random steps "
             "for all environments: chosen by Pendulum at 10,000 steps, seed 11; rate and batch of RL Zoo's td3.yml",
         )

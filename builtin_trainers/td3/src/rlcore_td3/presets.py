@@ -31,4 +31,4 @@ TD3: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
-"""The preset ``td3``: continuous actions, and observations that are vectors."""
+"""The preset ``td3``: continuous actions."""
