@@ -185,9 +185,9 @@ CALLS = [(Path, "rename"), (Path, "mkdir"), (Path, "replace"), (Path, "unlink"),
 def undone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that dies closes as a process that is gone: the operating system frees its locks."""
 
-    def die(self: ResultsDirectory, files: Any = ()) -> None:
+    def die(self: ResultsDirectory) -> None:
         if sys.exception() is None:
-            return close(self, files)
+            return close(self)
         self._lock.release()
         return self._replaced.release()
 

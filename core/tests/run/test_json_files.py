@@ -43,7 +43,7 @@ def test_what_is_no_regular_file_or_too_large_is_refused_without_waiting(tmp_pat
     with (tmp_path / "metrics.jsonl").open("wb") as file:
         file.truncate(20 * 2**30)
     with pytest.raises(DamagedFile, match=r"metrics.jsonl: is larger than 1,000,000,000 bytes"):
-        keep_until(tmp_path / "metrics.jsonl", {})
+        keep_until(tmp_path / "metrics.jsonl", {}, print)
 
 
 def test_a_path_out_of_the_directory_is_no_file_name() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -118,6 +118,8 @@ class RunContext:
     held_checkpoints: CheckpointHolds = attrs.field(factory=CheckpointHolds, repr=False)
     factories: FactoryPlugins = attrs.field(factory=FactoryPlugins, repr=False)
     _files: list[str] = attrs.field(factory=list)
+    # Have the mark of the run directory name new files before they are made. Shared, like the stops.
+    _declare: Callable[[RunContext], None] = attrs.field(default=lambda run: None, repr=False)
     times: PhaseTimes | None = attrs.field(default=None, repr=False)
 
     @property
@@ -168,19 +170,22 @@ class RunContext:
         return logging.getLogger(f"{PLUGIN_LOGGERS}.{name}")
 
     def own_files(self, *patterns: str) -> None:
-        """Declare the files that a plugin writes into ``directory``, so that ``--force`` deletes them with the run.
+        """Declare the files that a plugin writes into ``directory``, so that they count as the run's.
 
-        May be called at any time: a plugin that chooses a name during the run declares exactly that name, because a
-        pattern may match a user's file. ``glob.escape`` makes a pattern of a name. Patterns are relative to the
-        directory; ``*`` matches anything but a slash, and ``{behavior}`` the name of each behavior. A pattern that
-        matches a folder means everything in it. Other files are a user's, and rlcore never deletes them. Raises
-        ValueError for a pattern that leaves the directory or matches any name.
+        Declare a file before it is made: a run that is killed in between is otherwise refused when it starts again,
+        because of a file that rlcore does not know. May be called at any time: a plugin that chooses a name during the
+        run declares exactly that name, because a pattern may match a user's file. ``glob.escape`` makes a pattern of a
+        name. Patterns are relative to the directory; ``*`` matches anything but a slash, and ``{behavior}`` the name of
+        each behavior. A pattern that matches a folder means everything in it. Other files are a user's, and rlcore
+        never deletes them. Raises ValueError for a pattern that leaves the directory or matches any name, and
+        RunStateError if the directory cannot be written to.
         """
         for pattern in patterns:
             problem = pattern_problem(pattern)
             if problem:
                 raise ValueError(problem)
         self._files += patterns
+        self._declare(self)
 
     @property
     def files(self) -> tuple[str, ...]:

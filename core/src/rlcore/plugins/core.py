@@ -13,7 +13,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,16 +126,23 @@ class JsonlWriter:
     ``time`` is in seconds since 1970. A mean that is not finite is written as null, which every JSON reader accepts.
     """
 
-    def __init__(self, path: Path, resumed_steps: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        resumed_steps: Mapping[str, int] | None = None,
+        own_files: Callable[[str], None] = lambda pattern: None,
+    ) -> None:
         """Continue the file at ``path`` without the lines of steps that the resumed run repeats.
 
         ``resumed_steps`` is the agent step from which each behavior of the run continues; lines of others stay.
+        ``own_files`` gets the name of a file with unreadable lines before it is made.
         """
 
         path.parent.mkdir(parents=True, exist_ok=True)
         self._directory = WatchedDirectory(path.parent)
         self._path = path
-        self.damaged = keep_until(path, resumed_steps or {}) if path.exists() else None
+        if path.exists():
+            keep_until(path, resumed_steps or {}, own_files)
         self._file = open_to_append(path)
         self._new_name = True  # which is not on disk yet
 
@@ -143,10 +150,7 @@ class JsonlWriter:
     def create(cls, settings: Any, run: RunContext) -> JsonlWriter:
         run.own_files(METRICS_FILE)
         steps = dict.fromkeys((*run.behavior_names, *run.behaviors), 0) | run.resumed_steps
-        writer = cls(run.directory / METRICS_FILE, steps)
-        if writer.damaged is not None:
-            run.own_files(writer.damaged.name)
-        return writer
+        return cls(run.directory / METRICS_FILE, steps, run.own_files)
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         lost = self._directory.lost(self._path, self._file)
@@ -182,11 +186,11 @@ class JsonlWriter:
         self._file.close()
 
 
-def keep_until(path: Path, steps: Mapping[str, int]) -> Path | None:
+def keep_until(path: Path, steps: Mapping[str, int], own_files: Callable[[str], None]) -> None:
     """Remove the lines after each behavior's step; lines of behaviors without a step stay. Never leaves half a file.
 
     A last line without a line end was cut short by a crash: it is kept if only the line end is missing. Other
-    unreadable lines move to a new file, ``metrics.jsonl.damaged`` if the name is free, with a warning. Returns it.
+    unreadable lines move to a new file, ``metrics.jsonl.damaged`` if the name is free, with a warning.
     """
     content = read_regular(path, MAX_METRICS)
     kept: list[bytes] = []
@@ -202,14 +206,13 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> Path | None:
         except (ValueError, LookupError, TypeError):
             damaged[number] = line + b"\n"
     damaged.pop(len(lines), None)  # the last line, if it has no line end: a crash cut it short
-    damaged_file = None
     if damaged:
         damaged_file = free_name(path, DAMAGED)
+        own_files(damaged_file.name)
         write_atomically(damaged_file, b"".join(damaged.values()))
         log.warning("%s: %s; moved to %s", path, _unreadable(list(damaged)), damaged_file.name)
     if b"".join(kept) != content:
         write_atomically(path, b"".join(kept))
-    return damaged_file
 
 
 def _behavior_and_step(line: bytes) -> tuple[str, int]:

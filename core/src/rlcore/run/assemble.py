@@ -13,6 +13,7 @@ from rlcore.contracts.policy import read_by
 from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.seeding import ProcessGenerators
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
+from rlcore.plugins.context import RunContext
 from rlcore.plugins.installing import or_turn_on
 from rlcore.plugins.known import RANKS
 from rlcore.run.boundaries import Boundaries
@@ -60,18 +61,10 @@ def _join_ranks(run: Preparation) -> Ranks:
 
 def _assembled(run: Preparation, ranks: Ranks) -> Training:
     """Environments are closed last: the process may be ended because one hangs, and the directory must be in order."""
-    training: Training | None = None
-
-    def close_directory() -> None:
-        files: list[str] = []
-        if training is not None:
-            files = plugin_files(training.context, training.behaviors)
-        run.directory.close(files)
-
     with ExitStack() as opened:
         environments = opened.enter_context(ExitStack())
         run.directory.open()
-        opened.callback(close_directory)
+        opened.callback(run.directory.close)
         with located(run.document):
             saved = saved_state(run, ranks)
             training = _create(run, ranks, saved, environments)
@@ -110,7 +103,11 @@ def _create(run: Preparation, ranks: Ranks, saved: Mapping[str, Any] | None, env
     config = with_seed(run.config, saved_seed, ranks)
     place = run.directory.path
     start = run.directory.working_directory
-    context = run_context(config, plugins, place, start, resumed, run.stops, ranks)
+
+    def declare(context: RunContext) -> None:
+        run.directory.declare_files(plugin_files(context))
+
+    context = run_context(config, plugins, place, start, resumed, run.stops, ranks, declare)
     context.given = run.given
     if saved is not None:
         context.factories.require(saved["run"])
@@ -152,7 +149,7 @@ def _report_start(training: Training) -> None:
         if leads:
             run.plugins.notify("rlcore_run_started", run=context)
         if not context.inference:
-            run.directory.started(plugin_files(context, training.behaviors))
+            run.directory.started()
         if training.resumed_from is not None and not training.nothing_left:
             changed = store.configuration_changes()
             if changed:

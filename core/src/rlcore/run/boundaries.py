@@ -33,7 +33,6 @@ from rlcore.records import BoundaryPartSpec
 from rlcore.run.checkpoints import Checkpoints
 from rlcore.run.evaluation.evaluations import Evaluations
 from rlcore.run.exports import Exports
-from rlcore.run.prepare import plugin_files
 from rlcore.run.session import Session
 from rlcore.run.summaries import Summaries
 
@@ -86,8 +85,6 @@ class Boundaries:
         for name, behavior in behaviors.items():
             stats = self.summaries.made.get(name, {})
             results[name] = behavior.result(stats)
-        # Plugins may have added patterns since; a file that the mark does not name counts as a user's.
-        session.prepared.directory.declare_files(plugin_files(session.context, behaviors))
         if not overdue:
             _, after = self._around_the_summary()
             self._do(after)

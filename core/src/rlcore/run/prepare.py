@@ -207,8 +207,9 @@ def run_context(
     resumed_steps: Mapping[str, int] | None = None,
     stops: StopRequests | None = None,
     ranks: Ranks | None = None,
+    declare: Callable[[RunContext], None] = lambda context: None,
 ) -> RunContext:
-    """The run as plugins see it, with the environments of this rank."""
+    """The run as plugins see it, with the environments of this rank. ``declare`` gets those that declare files."""
     ranks = ranks or Ranks()
     first_env, num_envs = ranks.own_environments(config.num_envs)
     return RunContext(
@@ -224,15 +225,16 @@ def run_context(
         offline=learns_offline(config, plugins),
         working_directory=working_directory,
         stops=StopRequests() if stops is None else stops,
+        declare=declare,
     )
 
 
-def plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
+def plugin_files(context: RunContext) -> list[str]:
     """Patterns of the files that plugins write, one for each behavior if a pattern names it."""
     patterns = []
     for pattern in context.files:
         if "{behavior}" in pattern:
-            patterns += [pattern.replace("{behavior}", name) for name in behaviors]
+            patterns += [pattern.replace("{behavior}", name) for name in context.behaviors]
         else:
             patterns.append(pattern)
     return patterns

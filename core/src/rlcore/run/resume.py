@@ -31,7 +31,7 @@ from rlcore.errors import EnvironmentFailed, RunStateError
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import PACKAGES
 from rlcore.run.behaviors.behavior import TrainedBehavior, trainer_named
-from rlcore.run.prepare import Preparation
+from rlcore.run.prepare import Preparation, plugin_files
 from rlcore.run.saved.data import status_of_run
 from rlcore.run.state import LOST, TrainingState
 from rlcore.run.training import Training
@@ -78,7 +78,7 @@ def restore(training: Training, saved: Mapping[str, Any] | None) -> None:
     if not training.nothing_left:
         for part in state.parts:
             part.begin(state.steps)
-    run.directory.begin(training.nothing_left)
+    run.directory.begin(training.nothing_left, plugin_files(training.context))
     if saved is None:
         run.store.write_configuration()
 

@@ -173,11 +173,11 @@ class ResultsDirectory:
         """Resume from the checkpoint of ``step``, although there are later ones: :meth:`begin` moves them aside."""
         self._rewind_to = step
 
-    def begin(self, nothing_left: bool = False) -> None:
+    def begin(self, nothing_left: bool = False, files: Iterable[str] = ()) -> None:
         """Marks the directory as this run's, after moving away an earlier run that this one replaces.
 
         Until :meth:`started` is called, :meth:`close` moves the earlier run back. With ``nothing_left`` to learn, the
-        mark stays as it is.
+        mark stays as it is. ``files`` are patterns of files that plugins write.
         """
         if self.settings.inference or self.read_only:
             return
@@ -188,7 +188,8 @@ class ResultsDirectory:
                 # A run that was to replace this one may no longer delete it, because it is in use again.
                 mark = attrs.evolve(mark, run=Mark().run)
             if not self._continuing:
-                mark = Mark() if mark is None else self._make_room(mark)
+                if self._mark is None:  # or an environment has declared files in a new directory
+                    mark = Mark() if mark is None else self._make_room(mark)
                 self._starting = True
             elif self._rewind_to is not None and self.settings.resume and not nothing_left:
                 mark = self._make_room_for_rewinding(earlier, self._rewind_to)
@@ -196,7 +197,8 @@ class ResultsDirectory:
             if nothing_left and mark is not None:
                 self._mark = mark
             else:
-                self._set_mark(attrs.evolve(mark or Mark(), job=self._job))
+                mark = mark or Mark()
+                self._set_mark(attrs.evolve(mark, job=self._job, files=_joined(mark.files, files)))
             self.logs.mkdir(exist_ok=True)
             self.write_holds([])  # those of a process that was killed
             for place in (self.logs, self.checkpoints, self.best):
@@ -225,13 +227,12 @@ class ResultsDirectory:
         assert self._replaced.moved_to is not None
         return attrs.evolve(mark, exports=copy_until(self._replaced.moved_to, self.path, earlier, step))
 
-    def started(self, files: Iterable[str] = ()) -> None:
-        """Call when the run has started: it keeps the directory. ``files`` are patterns of files that plugins write."""
+    def started(self) -> None:
+        """Call when the run has started: it keeps the directory."""
         if self.read_only:
             return
         assert self._mark is not None
         self._starting = False
-        self.declare_files(files)
         if self._replaced.moved_to is not None:
             log.info(
                 "%s: the run that was here is kept in %s until this one has a regular checkpoint",
@@ -240,10 +241,16 @@ class ResultsDirectory:
             )
 
     def declare_files(self, files: Iterable[str]) -> None:
-        """Add patterns of files that plugins write to the mark, if this process has one. Raises RunStateError."""
+        """Add patterns of files that plugins write to the mark, which a new directory gets now. Raises RunStateError.
+
+        Where another run may be in the directory, :meth:`begin` makes the mark, and adds what was declared before.
+        """
         if self._mark is None:
-            return
-        known = tuple(dict.fromkeys((*self._mark.files, *files)))
+            if not self._lock.held or self._continuing or (self.path / MARK).exists():
+                return
+            self._mark = Mark()
+            self._starting = True
+        known = _joined(self._mark.files, files)
         if known != self._mark.files:
             self.require()
             self._change_mark(files=known)
@@ -331,18 +338,12 @@ class ResultsDirectory:
 
     # ------------------------------------------------------------ closing
 
-    def close(self, files: Iterable[str] = ()) -> None:
-        """Releases the lock. If the run did not start, the directory becomes what it was before, or is removed.
-
-        ``files`` are patterns of files that plugins wrote meanwhile.
-        """
+    def close(self) -> None:
+        """Releases the lock. If the run did not start, the directory becomes what it was before, or is removed."""
         try:
             if self._starting:
-                mark = self._mark or Mark()
-                self._undo(attrs.evolve(mark, files=(*mark.files, *files)))
+                self._undo(self._mark or Mark())
             elif self._mark is not None:
-                with suppress(RunStateError):  # the files then count as a user's
-                    self.declare_files(files)
                 self.write_holds([])
             elif self._lock.held:
                 self._remove_if_bare()
@@ -374,3 +375,7 @@ class ResultsDirectory:
                 remove_own(self.path, mark, keep)
         except (OSError, RunStateError) as error:
             log.warning("%s: cannot be cleared of a run that failed to start: %s", self.path, error)
+
+
+def _joined(patterns: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*patterns, *more)))

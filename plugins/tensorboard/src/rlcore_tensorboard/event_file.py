@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import IO
 
@@ -30,12 +30,17 @@ class EventFile:
     Readers drop points of earlier files from ``first_step`` on, because the run repeats these steps.
     """
 
-    def __init__(self, directory: Path, first_step: int) -> None:
-        earlier = [path for path in directory.iterdir() if MARK in path.name]
+    def __init__(self, directory: Path, first_step: int, declare: Callable[[Path], None] = lambda path: None) -> None:
+        """``declare`` is called with the path before the file is made."""
+        earlier = []
+        if directory.is_dir():
+            earlier = [path for path in directory.iterdir() if MARK in path.name]
         # TensorBoard orders points by their times: those of a resumed run must not lie before what it continues.
         self._wall_time = max([time.time(), *map(last_written, earlier)])
         names = [path.name for path in earlier]
         self.path = directory / new_name(names, self._wall_time)
+        declare(self.path)
+        directory.mkdir(exist_ok=True)
         self.stream: IO[bytes] = self.path.open("xb")
         self._new_name = True  # which is not on disk yet
         self._records = RecordWriter(self.stream)

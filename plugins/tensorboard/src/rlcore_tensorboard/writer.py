@@ -47,8 +47,8 @@ class TensorBoardWriter:
     ) -> None:
         """``resumed_steps`` is the agent step from which each behavior resumes; a missing behavior starts from zero.
 
-        ``own_files`` gets the name of each file that was made. ``hyperparameters`` returns the text that the file of a
-        behavior begins with.
+        ``own_files`` gets the name of each file before it is made. ``hyperparameters`` returns the text that the file
+        of a behavior begins with.
         """
         self._hyperparameters = hyperparameters
         directory.mkdir(parents=True, exist_ok=True)
@@ -84,6 +84,10 @@ class TensorBoardWriter:
             file.close()
         self._files = {}
 
+    def _declare(self, path: Path) -> None:
+        """Declare exactly this file: ``--force`` must not delete the event files of other programs."""
+        self._own_files(f"{escape(path.parent.name)}/{escape(path.name)}")
+
     def _file(self, behavior: str, step: int) -> EventFile:
         """Return the behavior's event file; create another one if it was removed, or has a hard link in a backup."""
         file = self._files.get(behavior)
@@ -94,14 +98,11 @@ class TensorBoardWriter:
         directory = self._directory.path / behavior
         if directory.is_symlink():
             raise RunStateError(f"{directory}: is a symbolic link, and a run writes only in its directory; move it")
-        directory.mkdir(exist_ok=True)
         first = step
         if file is None:
             first = self._resumed_steps.get(behavior, -1) + 1
-        new_file = EventFile(directory, first)
+        new_file = EventFile(directory, first, self._declare)
         self._files[behavior] = new_file
-        # Exactly these names are the run's: --force must not delete the event files of other programs.
-        self._own_files(f"{escape(behavior)}/{escape(new_file.path.name)}")
         if self._hyperparameters is not None:
             text = self._hyperparameters(behavior)
             new_file.write(first, text_summary(text))
