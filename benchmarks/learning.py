@@ -116,7 +116,7 @@ COMPARISONS = {
         tasks=learning_presets.TASKS,
         ready=learning_presets.ready_training,
         statistic=median_of_seeds,
-        statistic_name="median of the seeds",
+        statistic_name="median of the means",
         enough=1.0,
     ),
     "defaults": Comparison(
@@ -125,7 +125,7 @@ COMPARISONS = {
         tasks=learning_defaults.TASKS,
         ready=learning_defaults.ready_training,
         statistic=median_of_seeds,
-        statistic_name="median of the seeds",
+        statistic_name="median of the means",
         enough=1.0,
     ),
 }
