@@ -28,7 +28,7 @@ UNMEASURED = 2
 COMMAND = "benchmarks/measure_zoo.py"
 OFF_POLICY = ("sac", "td3")
 # In the order in which they are trained.
-GROUPS = ("classic", "box2d", "mujoco", "mujoco-off-policy", "minigrid", "pettingzoo", "atari")
+GROUPS = ("classic", "box2d", "mujoco", "mujoco-off-policy", "robotics", "minigrid", "pettingzoo", "atari")
 
 
 def group_of(entry: Entry) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,9 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 def plays_as_measured(entry: Entry, capsys: pytest.CaptureFixture[str]) -> None:
     """Evaluate the agent of an entry as its score was measured; fail for another one, or one outside the interval."""
+    mujoco = tuple(map(int, version("mujoco").split(".")[:2]))
+    if entry.world.kind == "robotics" and mujoco >= (3, 11):
+        pytest.skip("gymnasium-robotics reads no MuJoCo from 3.11 on")
     agent = entry.agent
     assert agent is not None
     before = contents(agent.path)

@@ -13,7 +13,7 @@ from rlcore import ConfigError, Preset, hookimpl, load_config, load_plugins, mai
 from rlcore_zoo.collection import file_for, names, path_of
 from rlcore_zoo.entries import entries, fingerprint, read_index, read_measurements
 
-KINDS = {"classic", "box2d", "mujoco", "minigrid", "atari", "pettingzoo"}
+KINDS = {"classic", "box2d", "mujoco", "robotics", "minigrid", "atari", "pettingzoo"}
 TRAINERS = {"ppo", "sac", "td3", "dqn", "ghost"}
 
 

@@ -47,6 +47,7 @@ SAC_DISCRETE: Mapping[str, Any] = MappingProxyType(
                 "tau": 0.02,
                 "init_entcoef": 0.2,
                 "steps_per_update": 2,
+                "gradient_steps": 8,  # the policy acts unchanged for 16 steps; with 1, Acrobot never swung up
                 "n_steps": 3,
             },
             "network_settings": {"hidden_units": 128, "num_layers": 2, "activation": "relu", "init": "uniform"},

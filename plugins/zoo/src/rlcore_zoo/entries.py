@@ -23,7 +23,7 @@ from rlcore_zoo.intervals import prediction_interval
 
 INDEX = FILES / "index.yaml"
 MEASURED = FILES / "measured.jsonl"
-Kind = Literal["classic", "box2d", "mujoco", "minigrid", "atari", "pettingzoo"]
+Kind = Literal["classic", "box2d", "mujoco", "robotics", "minigrid", "atari", "pettingzoo"]
 KINDS: tuple[str, ...] = get_args(Kind)
 _IS = attrs.validators.instance_of
 _TEXT = _IS(str)
