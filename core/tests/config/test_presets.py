@@ -40,6 +40,7 @@ def plugins(plugins: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         "Number": 5,
         "Object": {"default_settings": {"max_steps": object()}},
         "Wide": {"default_settings": {"trainer_type": "other", "hyperparameters": {"tau": 0.5}}},
+        "Patient": {"default_settings": {"trainer_type": "ppo", "reward_signals": {"extrinsic": {"gamma": 0.999}}}},
     }.items():
         monkeypatch.setattr(f"fake.{name}", values, raising=False)
     names = ("Calm", "Mistyped", "Choosing", "Nested", "Number", "Object", "Absent")
@@ -256,6 +257,23 @@ def test_each_behavior_may_have_a_preset_of_its_own(load: Any, plugins: Any) -> 
     assert (wide.trainer_type, wide.hyperparameters.tau, wide.summary_freq) == ("other", 0.5, 7)
     assert plain.hyperparameters == unnamed.hyperparameters and plain.hyperparameters.buffer_size == 10240
     assert config.environment is None  # the copies are those of a preset for all
+
+
+def test_the_preset_of_a_behavior_adds_no_reward_to_those_that_the_file_lists(load: Any, plugins: Any) -> None:
+    plugins._records.append(make("patient", "Patient"))
+    config: RunConfig = load(
+        "behaviors:\n"
+        "  A: {preset: patient, reward_signals: {bonus: {scale: 1}}}\n"
+        "  B: {preset: patient, reward_signals: {bonus: {scale: 1}, extrinsic: {strength: 2.0}}}\n"
+        "  C: {preset: patient}\n"
+        "  D: {preset: patient, reward_signals: {}}\n"
+    )
+    rewards = {name: behavior.reward_signals for name, behavior in config.behaviors.items()}
+    assert [list(rewards[name]) for name in "ABCD"] == [["bonus"], ["bonus", "extrinsic"], ["extrinsic"], ["extrinsic"]]
+    assert rewards["B"]["extrinsic"].strength == 2.0
+    assert {rewards[name]["extrinsic"].gamma for name in "BCD"} == {0.999}
+    (only,) = messages("behaviors: {A: {preset: patient, reward_signals: 5}}", plugins)
+    assert only.startswith("c.yaml:1: behaviors.A.reward_signals: must be a mapping")
 
 
 @pytest.mark.parametrize(

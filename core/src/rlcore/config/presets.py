@@ -103,7 +103,10 @@ def _over_all(document: Document, preset: Preset) -> Document:
 
 
 def _over_one(document: Document, behavior: str, preset: Preset | None, by_default: bool) -> Document:
-    """The document with one behavior over the default settings, and these over the values of its preset."""
+    """The document with one behavior over the default settings, and these over the values of its preset.
+
+    Rewards that the file does not list beside others are left out.
+    """
     behaviors = document.data["behaviors"]
     block = behaviors[behavior].without("preset")
     presets = document.presets
@@ -115,7 +118,11 @@ def _over_one(document: Document, behavior: str, preset: Preset | None, by_defau
         if isinstance(defaults, Block):
             block = merged(block, Block(entry for entry in defaults.entries() if entry[2] is not CHOSEN))
         _check_trainer(preset, values, block.get(TRAINER[1]), place)
+        listed = block.get("reward_signals")
         block = merged(block, values.get(TRAINER[0], Block()))
+        if isinstance(listed, Block) and listed:  # one more reward, such as extrinsic beside gail, is another task
+            rewards = block["reward_signals"].entries()
+            block.put("reward_signals", Block(entry for entry in rewards if entry[0] in listed), None)
         presets = (*presets, used)
     behaviors = behaviors.with_entry(behavior, block, behaviors.origins.get(behavior))
     return attrs.evolve(document.with_block("behaviors", behaviors), presets=presets)
