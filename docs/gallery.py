@@ -1,10 +1,8 @@
-"""Trains the agents of the site's gallery, films them and draws their curves, for the next build of the site.
+"""Films the agents of the site's gallery, for the next build of the site.
 
-``python docs/gallery.py`` trains every file of the zoo in TRAININGS with three seeds, one after another, in
-``results/gallery``. A run that is done is not trained again, and one that was stopped is resumed, so the same command
-continues after an interruption. Runs have the names that ``rlcore zoo check --results-dir results/gallery`` gives them,
-so one training serves both. ``python docs/gallery.py RUN...`` trains nothing and shows these run directories; runs that
-differ in nothing but the seed are one entry.
+``python docs/gallery.py`` films one trained agent of the zoo for each environment, and trains nothing.
+``python docs/gallery.py RUN...`` shows these run directories, with a curve of their training; runs that differ in
+nothing but the seed are one entry.
 
 Films and figures are written to ``docs/gallery``, which git ignores. Without that folder, the site is built with a note
 that names this command.
@@ -17,10 +15,9 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -31,40 +28,34 @@ from drawings import Curve, curve
 
 DOCS = Path(__file__).resolve().parent
 SHOWN = DOCS / "gallery"
-RESULTS = DOCS.parent / "results/gallery"
 ABOUT = "about.json"
 FILM = "film.mp4"
-SEEDS = (1, 2, 3)
-EPISODES = 20  # of the evaluation whose mean is shown
+EPISODES = 20  # of the evaluation of a run whose mean is shown
 COMMAND = "python docs/gallery.py"
 
-# The file of the zoo for each entry, in the order of the page. The first one is on the first page.
-TRAININGS: Mapping[str, str] = {
-    "lunar-lander": "ppo/LunarLander-v3",
-    "cartpole": "ppo/CartPole-v1",
-    "pendulum": "ppo/Pendulum-v1",
-    "door-key": "ppo/MiniGrid-DoorKey-5x5-v0",
-}
+# What the page begins with, as far as there is an agent of it. The first one is on the first page.
+FIRST = ("ppo-LunarLander-v3", "ppo-HalfCheetah-v5", "ppo-Walker2d-v5", "ppo-BipedalWalker-v3", "ppo-CartPole-v1")
 
 
 @attrs.frozen
 class Entry:
-    """One group of runs, as ``about.json`` keeps it.
+    """One agent of the zoo, or one group of runs, as ``about.json`` keeps it.
 
     Attributes:
         name: The name of its folder.
         title: The environment.
         trainer: The trainer of its behavior.
-        command: The command that trains the run with the first seed; empty for runs that were given.
+        command: The command that shows the agent; empty for runs that were given.
         seeds: The seeds of the runs.
         steps: Agent steps of a run.
-        seconds: Duration of each run's training.
-        scores: Mean return of EPISODES evaluation episodes of each run.
+        seconds: Duration of each run's training; empty for an agent of the zoo.
+        scores: Mean return of ``episodes`` evaluation episodes of each run.
+        episodes: Evaluation episodes of a score.
         film: Return of the filmed episode; None without a film.
         problem: Why there is no film; empty if there is one.
         date: The day on which the entry was made.
-        machine: Processor, number of cores, and versions.
-        curve: Return of training episodes over agent steps.
+        machine: Processor, number of cores, and versions; empty for an agent of the zoo.
+        curve: Return of training episodes over agent steps; None for an agent of the zoo.
     """
 
     name: str
@@ -75,11 +66,12 @@ class Entry:
     steps: int
     seconds: list[float]
     scores: list[float]
+    episodes: int
     film: float | None
     problem: str
     date: str
     machine: str
-    curve: Curve
+    curve: Curve | None
 
     @property
     def score(self) -> float:
@@ -87,40 +79,61 @@ class Entry:
         return sum(self.scores) / len(self.scores)
 
 
-# ---------------------------------------------------------------- training and filming
+# ---------------------------------------------------------------- filming
 
 
-def train(file: str, seed: int) -> Path:
-    """Train a file of the zoo, unless the run is done, and return the run's directory."""
-    from rlcore_zoo.trainings import run_id_of
+def agents() -> list[str]:
+    """Return the files of the zoo whose agents are shown: for each environment, that of the preferred trainer."""
+    from rlcore_zoo.collection import PREFERRED
+    from rlcore_zoo.entries import entries
 
-    run_id = run_id_of(file, seed)
-    directory = RESULTS / run_id
-    result = directory / "result.json"
-    if result.is_file() and json.loads(result.read_text("utf-8"))["outcome"] == "done":
-        return directory
-    command = [sys.executable, "-m", "rlcore", "run", f"zoo:{file}", "--run-id", run_id, "--results-dir", str(RESULTS)]
-    command += ["--seed", str(seed), *(["--resume"] if directory.exists() else [])]
-    subprocess.run(command, cwd=DOCS.parent, check=True)
-    return directory
+    shown: dict[str, str] = {}
+    found = [entry for entry in entries() if entry.agent is not None and entry.trainer in PREFERRED]
+    for entry in sorted(found, key=lambda entry: PREFERRED.index(entry.trainer)):
+        shown.setdefault(str(entry.data["environment"]["id"]), entry.name)
+    return sorted(shown.values())
 
 
-def entries_of(directories: Sequence[Path], name: str = "", command: str = "") -> list[Entry]:
-    """Film and measure the runs: together as ``name``, or without a name those that differ in nothing but the seed.
+def entry_of_agent(file: str) -> Entry:
+    """Film the agent of a file of the zoo. Its score is the one that was measured."""
+    from rlcore_zoo.entries import entry_of
 
-    ``command`` is the one that trained the first of them, for the page.
-    """
+    entry = entry_of(file)
+    agent = entry.agent
+    if agent is None:
+        raise ValueError(f"the zoo has no agent of {file}")
+    name = file.replace("/", "-")
+    film, problem = _film(f"zoo:{file}", "last", SHOWN / name, entry.deterministic)
+    return Entry(
+        name=name,
+        title=str(entry.data["environment"]["id"]),
+        trainer=entry.trainer,
+        command=f"rlcore watch zoo:{file}",
+        seeds=[agent.seed],
+        steps=int(agent.path.name),
+        seconds=[],
+        scores=[agent.score],
+        episodes=entry.episodes,
+        film=film,
+        problem=problem,
+        date=datetime.now(UTC).date().isoformat(),
+        machine="",
+        curve=None,
+    )
+
+
+def entries_of(directories: Sequence[Path]) -> list[Entry]:
+    """Film and measure runs; those that differ in nothing but the seed are one entry."""
     from rlcore_study.groups import grouped
     from rlcore_study.runs import read_runs
 
     runs, problems = read_runs(directories)
     for problem in problems:
         print(problem, file=sys.stderr)
-    groups = grouped(runs, [(name, "*")] if name else [])
-    return [_entry(group.name, list(group.runs), command) for group in groups]
+    return [_entry(group.name, list(group.runs)) for group in grouped(runs, [])]
 
 
-def _entry(name: str, runs: Sequence[Any], command: str) -> Entry:
+def _entry(name: str, runs: Sequence[Any]) -> Entry:
     from rlcore import SavedRun, Tag
     from rlcore_study.curves import band, shortened
 
@@ -131,17 +144,18 @@ def _entry(name: str, runs: Sequence[Any], command: str) -> Entry:
         result = SavedRun.open(run.data.directory, _checkpoint(run)).evaluate(EPISODES)
         scores.append(result.behaviors[behavior].mean_reward)
     best = runs[scores.index(max(scores))]
-    film, problem = _film(best, behavior, SHOWN / name)
+    film, problem = _film(best.data.directory, _checkpoint(best), SHOWN / name)
     found = band([shortened(run.series[behavior][Tag.CUMULATIVE_REWARD], 100) for run in runs])
     return Entry(
         name=name,
         title=str(configuration.get("environment", {}).get("id", behavior)),
         trainer=str(configuration["behaviors"][behavior]["trainer_type"]),
-        command=command,
+        command="",
         seeds=[run.seed for run in runs],
         steps=max(run.steps for run in runs),
         seconds=[run.wall_seconds or 0.0 for run in runs],
         scores=scores,
+        episodes=EPISODES,
         film=film,
         problem=problem,
         date=datetime.now(UTC).date().isoformat(),
@@ -158,21 +172,23 @@ def _known(values: Any) -> list[float | None]:
     return [round(value, 4) if value == value else None for value in values.tolist()]
 
 
-def _film(run: Any, behavior: str, place: Path) -> tuple[float | None, str]:
+def _film(run: str | Path, checkpoint: str, place: Path, deterministic: bool = True) -> tuple[float | None, str]:
     """Write the film of one episode to ``place``; return its return, or the reason why there is none."""
     from rlcore import RlcoreError, SavedRun
 
     place.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as films:
         try:
-            result = SavedRun.open(run.data.directory, _checkpoint(run)).evaluate(1, video=Path(films))
+            saved = SavedRun.open(run, checkpoint)
+            result = saved.evaluate(1, deterministic=deterministic, video=Path(films))
         except RlcoreError as error:
             return None, " ".join(str(error).split())
         found = sorted(Path(films).rglob("*.mp4"))
         if not found:
             return None, "the environment wrote no film"
         shutil.copyfile(found[0], place / FILM)
-    return float(result.behaviors[behavior].mean_reward), ""
+    (first, *_) = result.behaviors.values()
+    return float(first.mean_reward), ""
 
 
 def processor() -> str:
@@ -194,12 +210,13 @@ def write(entries: Iterable[Entry]) -> None:
 
 
 def shown(folder: Path = SHOWN) -> list[Entry]:
-    """Read the entries for the site, those of TRAININGS first; none without the folder."""
+    """Read the entries for the site, those of FIRST first; none without the folder."""
     found = {}
     for path in sorted(folder.glob(f"*/{ABOUT}")):
         about = json.loads(path.read_text("utf-8"))
-        found[about["name"]] = Entry(**{**about, "curve": Curve(**about["curve"])})
-    order = [*(name for name in TRAININGS if name in found), *(name for name in found if name not in TRAININGS)]
+        drawn = about.pop("curve")
+        found[about["name"]] = Entry(**about, curve=None if drawn is None else Curve(**drawn))
+    order = [*(name for name in FIRST if name in found), *(name for name in found if name not in FIRST)]
     return [found[name] for name in order]
 
 
@@ -210,16 +227,20 @@ def page(entries: Sequence[Entry], folder: str = "") -> str:
 
 def card(entry: Entry, folder: str = "") -> str:
     """Return film, curve and figures of an entry as HTML without an empty line."""
-    drawn = curve(entry.curve, f"Return of {entry.title} over agent steps", "return of training episodes")
+    drawn = ""
+    if entry.curve is not None:
+        drawn = curve(entry.curve, f"Return of {entry.title} over agent steps", "return of training episodes")
     many = f"{len(entry.seeds)} seeds" if len(entry.seeds) > 1 else f"seed {entry.seeds[0]}"
-    minutes = sum(entry.seconds) / len(entry.seconds) / 60
     text = (
-        f"<strong>{escape(entry.title)}</strong>, {escape(entry.trainer)}, {many}. Mean return of {EPISODES} episodes: "
-        f"<strong>{figure(entry.score)}</strong>"
+        f"<strong>{escape(entry.title)}</strong>, {escape(entry.trainer)}, {many}. Mean return of {entry.episodes} "
+        f"episodes: <strong>{figure(entry.score)}</strong>"
         + (f" ({figure(min(entry.scores))} to {figure(max(entry.scores))})" if len(entry.scores) > 1 else "")
-        + f" after {entry.steps:,} agent steps, {minutes:.1f} minutes a run. {escape(entry.date)}, "
-        f"{escape(entry.machine)}."
+        + f" after {entry.steps:,} agent steps"
     )
+    if entry.seconds:
+        minutes = sum(entry.seconds) / len(entry.seconds) / 60
+        text += f", {minutes:.1f} minutes a run. {escape(entry.date)}, {escape(entry.machine)}"
+    text += "."
     film = (
         f'<video src="{folder}{escape(entry.name)}/{FILM}" controls autoplay loop muted playsinline></video>'
         if entry.film is not None
@@ -238,25 +259,27 @@ def missing() -> str:
     """Return the note of a site that was built without films."""
     return (
         '!!! note "No films in this build"\n\n'
-        "    Films and curves are not in the repository. The command below trains each agent with three seeds, films\n"
-        "    it and draws its curve; the next build of the site shows them.\n\n"
+        "    Films are not in the repository. The command below films the trained agents of the zoo; the next build\n"
+        "    of the site shows them.\n\n"
         f"    ```sh\n    {COMMAND}\n    ```"
     )
 
 
 def main() -> None:
-    """Train, or take the given runs, and write the gallery."""
+    """Film the agents of the zoo, or the given runs, and write the gallery."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories to show; trains nothing")
-    parser.add_argument("--only", choices=[*TRAININGS], action="append", help="train this entry only; repeatable")
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories to show instead of the zoo")
+    parser.add_argument("--only", action="append", metavar="FILE", help="a file of the zoo to film; repeatable")
     options = parser.parse_args()
     if options.runs:
         write(entries_of(options.runs))
         return
-    for name in options.only or TRAININGS:
-        file = TRAININGS[name]
-        directories = [train(file, seed) for seed in SEEDS]
-        write(entries_of(directories, name, f"rlcore run zoo:{file} --seed {SEEDS[0]}"))
+    for file in options.only or agents():
+        entry = entry_of_agent(file)
+        if entry.film is None:
+            print(f"{file}: left out: {entry.problem}", file=sys.stderr)
+        else:
+            write([entry])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from workspace import ROOT
 
 from rlcore import Run
 from rlcore.cli.main import main
-from rlcore_zoo.collection import names
+from rlcore_zoo.entries import entries, entry_of
 
 pytestmark = pytest.mark.documentation
 
@@ -113,14 +113,25 @@ def test_a_site_without_films_says_how_to_make_them(tmp_path: Path) -> None:
     assert (ROOT / command).is_file()
 
 
-def test_a_training_of_zoo_check_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gallery, "RESULTS", tmp_path)
-    monkeypatch.setattr(gallery.subprocess, "run", lambda words, **_: pytest.fail(f"trained by {words}"))
-    done = tmp_path / "zoo-td3-Reacher-v5-4"
-    done.mkdir()
-    (done / "result.json").write_text('{"outcome": "done"}', "utf-8")
-    assert gallery.train("td3/Reacher-v5", 4) == done
-    assert set(names()) >= set(gallery.TRAININGS.values())
+def test_an_agent_of_the_zoo_becomes_an_entry_without_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gallery, "SHOWN", tmp_path / "gallery")
+    monkeypatch.setattr("sys.argv", ["gallery.py", "--only", "ppo/CartPole-v1"])
+    assert "ppo/CartPole-v1" in gallery.agents()
+    gallery.main()
+    (entry,) = gallery.shown(tmp_path / "gallery")
+    measured = entry_of("ppo/CartPole-v1").agent
+    assert (entry.title, entry.seeds, entry.scores) == ("CartPole-v1", [measured.seed], [measured.score])
+    assert entry.film == 500 and (tmp_path / "gallery/ppo-CartPole-v1/film.mp4").stat().st_size > 1000
+    page = gallery.page([entry])
+    assert "rlcore watch zoo:ppo/CartPole-v1" in page and "100,000 agent steps" in page and "\n\n" not in page
+
+
+def test_each_environment_has_one_agent_in_the_gallery() -> None:
+    shown = [entry_of(name) for name in gallery.agents()]
+    worlds = [entry.data["environment"]["id"] for entry in shown]
+    assert len(worlds) == len(set(worlds)) >= 3
+    others = {entry.name for entry in entries() if entry.agent is None}
+    assert not others & {entry.name for entry in shown}
 
 
 def test_runs_become_one_entry_with_a_film_a_curve_and_the_scores_of_their_seeds(
@@ -139,7 +150,7 @@ def test_runs_become_one_entry_with_a_film_a_curve_and_the_scores_of_their_seeds
                 "stats": {"console": False},
             }
         ).train()  # fmt: skip
-    gallery.write(gallery.entries_of([tmp_path / "pole-1", tmp_path / "pole-2"], command="rlcore run pole.yaml"))
+    gallery.write(gallery.entries_of([tmp_path / "pole-1", tmp_path / "pole-2"]))
     (entry,) = gallery.shown(tmp_path / "gallery")
     assert (entry.name, entry.title, entry.seeds, entry.steps) == ("pole", "CartPole-v1", [1, 2], 1024)
     assert (tmp_path / "gallery/pole/film.mp4").stat().st_size > 1000
@@ -151,5 +162,5 @@ def test_runs_become_one_entry_with_a_film_a_curve_and_the_scores_of_their_seeds
     summaries = [json.loads(line) for line in (tmp_path / "pole-1/metrics.jsonl").read_text().splitlines()]
     assert entry.curve.steps == [each["step"] for each in summaries]
     page = gallery.page([entry], "gallery/")
-    assert 'src="gallery/pole/film.mp4"' in page and "rlcore run pole.yaml" in page and "2 seeds" in page
+    assert 'src="gallery/pole/film.mp4"' in page and "<polyline" in page and "2 seeds" in page
     assert "\n\n" not in page, "an empty line ends HTML in Markdown"
