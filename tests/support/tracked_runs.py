@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -190,7 +191,7 @@ class KilledTracker:
 class FileTracker:
     """A tracker whose store is a file of one line for each summary, and that fails as the file ``faults`` says.
 
-    The file ``about`` has the name, the group and the labels of the run.
+    The file ``about`` has the name, the group and the labels of the run. Checkpoints are copied to ``copies``.
 
     ``faults`` has JSON: ``fail``, the number of calls of ``send`` to fail; ``part``, the number of calls to fail after
     their first summary; ``refuse``, the steps of summaries that are never taken; ``lose``, the number of calls that
@@ -228,6 +229,8 @@ class FileTracker:
     def send_file(self, file: TrackedFile) -> None:
         with (self._store.parent / "kept").open("a") as kept:
             kept.write(f"{file.kind} {file.step} {file.path.name}\n")
+        if file.path.is_dir():
+            shutil.copytree(file.path, self._store.parent / "copies" / str(file.step))
 
     def finish(self, outcome: str) -> str:
         if self._read().get("hang"):

@@ -22,9 +22,10 @@ from typing import Any
 
 import attrs
 
-from rlcore import python_command
+from rlcore import RunStateError, python_command
 from rlcore_trackers.journal import Places, entries
 from rlcore_trackers.lock import replaced
+from rlcore_trackers.replay import without_replay
 from rlcore_trackers.tracker import SummaryKey, Task, TrackedFile, TrackedSummary, Tracker, text
 
 POLL = 0.2  # seconds between two looks at the journal
@@ -270,8 +271,8 @@ class Sender:
     def _send_file(self, tracker: Tracker) -> None:
         file = self._files[0]
         with TemporaryDirectory() as folder:
-            path = self._report(Path(folder)) if file.kind == "report" else file.path
-            if path.exists():  # a checkpoint that was deleted meanwhile is beyond keep_checkpoints
+            path = self._what_is_sent(file, Path(folder))
+            if path is not None and path.exists():  # a checkpoint that was deleted meanwhile is beyond keep_checkpoints
                 tracker.send_file(attrs.evolve(file, path=path))
                 self._note_file(file)
         self._tell({"sent": self._name_of(file)})
@@ -324,6 +325,18 @@ class Sender:
 
     def _key(self, file: TrackedFile) -> str:
         return json.dumps([file.kind, self._name_of(file), file.step])
+
+    def _what_is_sent(self, file: TrackedFile, folder: Path) -> Path | None:
+        """The path of a file or of what is made of it in ``folder``; None for a checkpoint that is not sent."""
+        if file.kind == "report":
+            return self._report(folder)
+        if file.kind == "checkpoint" and not self._tracked.settings["replay"]:
+            try:
+                return without_replay(file.path, folder)
+            except RunStateError as error:
+                self._tell({"warning": f"checkpoint {file.step} is not sent: {error}"})
+                return None
+        return file.path
 
     def _report(self, folder: Path) -> Path:
         """Write the page of the run into ``folder``; what the command says is in the log."""

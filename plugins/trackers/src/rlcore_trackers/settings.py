@@ -25,6 +25,9 @@ class TrackerSettings:
     checkpoints: Literal["none", "last", "all"] = setting(
         "last", "Checkpoints to keep as artifacts: the last one when the run ends, all, or none."
     )
+    replay: bool = setting(
+        False, "Also keep the replay buffers of checkpoints, which are large; without them a resume is statistical."
+    )
     report: bool = setting(
         False, "Also keep the page of 'rlcore report' when the run ends; needs rlcore-study[report]."
     )
