@@ -1,4 +1,4 @@
-"""What a tracker keeps of a checkpoint with a replay buffer."""
+"""Trackers keep replay buffers of checkpoints only if they are asked for them."""
 
 from __future__ import annotations
 
