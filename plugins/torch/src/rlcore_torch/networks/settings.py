@@ -332,7 +332,8 @@ class NetworkSettings(PolicySettings):
             return f"{cause}; leave it out{_others(plugins, 'action_distributions')}"
         record = self.records["action_distribution"]
         if not record.initial_log_std and _is_changed(hyperparameters, "initial_log_std"):
-            return f"{name!r} has no log standard deviation to begin with; leave out hyperparameters.initial_log_std"
+            cause = f"{name!r} has no log standard deviation to begin with"
+            return f"{cause}; leave out hyperparameters.initial_log_std, or set it to 0 if a preset has it"
         if getattr(hyperparameters, "needs_log_prob_of_draws", False) and not record.log_prob_of_draws:
             records: Any = plugins.records("action_distribution")
             able = [str(record.name) for record in records if record.log_prob_of_draws]
