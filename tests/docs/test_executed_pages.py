@@ -44,7 +44,7 @@ def without_indentation(code: str) -> str:
 
 def test_the_first_tutorial_runs(run_page: RunPage) -> None:
     results = run_page("docs/tutorial/first-training.md") / "results"
-    assert {path.name for path in results.iterdir()} == {"pole", "long", "preset", "tanh", "quiet"}
+    assert {path.name for path in results.iterdir()} == {"pole", "long", "preset", "relu", "quiet"}
 
 
 def test_the_tutorial_of_a_comparison_runs(run_page: RunPage) -> None:

@@ -40,8 +40,8 @@ def test_cartpole_is_balanced_with_networks_in_bfloat16(
     reached_on_every_seed(measure, 475.0, near=20.0, seeds=(1, 2, 3, 4, 5))
 
 
-def test_the_pendulum_stands_after_three_hundred_thousand_steps(trained: Any, reached_on_every_seed: Any) -> None:
+def test_the_pendulum_stands_after_a_hundred_thousand_steps(trained: Any, reached_on_every_seed: Any) -> None:
     def measure(seed: int) -> float:
-        return mean_return(trained, "pendulum.yaml", seed, 300_000)
+        return mean_return(trained, "pendulum.yaml", seed, 100_000)
 
-    reached_on_every_seed(measure, -250.0, near=50.0, seeds=(1, 2, 3))
+    reached_on_every_seed(measure, -300.0, near=50.0, seeds=(1, 2, 3))
