@@ -1,8 +1,8 @@
 """One PPO training, stated once and given to each library in its own words.
 
 All use two tanh layers of 64 units for the policy and two for the value (for images, one convolutional network for
-both), Gaussian or categorical actions with a state-independent deviation, Adam with epsilon 1e-5 at a constant rate,
-and advantages standardized per minibatch.
+both), Gaussian or categorical actions with a state-independent deviation, Adam with epsilon 1e-5, and advantages
+standardized per minibatch.
 Libraries are imported by the class that needs them, so a process loads only the one it measures.
 """
 
@@ -44,6 +44,8 @@ class PPOCase:
     initial_log_std: float = 0.0  # of continuous actions, in the environment's units
     entropy_coefficient: float = 0.0
     learning_rate: float = 3e-4
+    falling_rate: bool = False  # linearly, to 0 at the last step; else the rate is constant
+    target_kl: float | None = None  # an update ends at 1.5 times this KL divergence
     gamma: float = 0.99
     lambd: float = 0.95
     epsilon: float = 0.2
@@ -91,7 +93,8 @@ def rlcore_training(case: PPOCase, seed: int, memory_type: str = "lstm", **block
             "buffer_size": case.rollout,
             "num_epoch": case.num_epoch,
             "learning_rate": case.learning_rate,
-            "learning_rate_schedule": "constant",
+            "learning_rate_schedule": "linear" if case.falling_rate else "constant",
+            "target_kl": case.target_kl,
             "epsilon": case.epsilon,
             "lambd": case.lambd,
             "beta": case.entropy_coefficient,
@@ -134,7 +137,8 @@ class StableBaselines3Training:
             n_steps=case.rollout_rows,
             batch_size=case.batch_size,
             n_epochs=case.num_epoch,
-            learning_rate=case.learning_rate,
+            learning_rate=(lambda left: left * case.learning_rate) if case.falling_rate else case.learning_rate,
+            target_kl=case.target_kl,
             gamma=case.gamma,
             gae_lambda=case.lambd,
             clip_range=case.epsilon,
@@ -226,7 +230,8 @@ class StableBaselines3ContribTraining:
             n_steps=case.rollout_rows,
             batch_size=case.batch_size,
             n_epochs=case.num_epoch,
-            learning_rate=case.learning_rate,
+            learning_rate=(lambda left: left * case.learning_rate) if case.falling_rate else case.learning_rate,
+            target_kl=case.target_kl,
             gamma=case.gamma,
             gae_lambda=case.lambd,
             clip_range=case.epsilon,
