@@ -19,7 +19,7 @@ OF_PPO = (
 )
 OF_SAC = (
     "one gradient step is taken for every {} agent steps; small environments learn faster with more gradient steps: "
-    "lower hyperparameters.steps_per_update (or choose a preset: sac, sac-discrete)"
+    "lower hyperparameters.steps_per_update (or choose a preset: sac)"
 )
 
 

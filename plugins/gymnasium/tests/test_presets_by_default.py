@@ -30,7 +30,6 @@ def chosen(trainer: str = "ppo", given: Any = None, **environment: Any) -> tuple
         ("dqn", "CartPole-v1", "dqn"),
         ("dqn", "ALE/Pong-v5", "dqn-atari"),
         ("sac", "HalfCheetah-v5", "sac"),
-        ("sac", "CartPole-v1", "sac-discrete"),
         ("ddpg", "Pendulum-v1", "ddpg"),
         ("td3", "Pendulum-v1", "td3"),
     ],

@@ -53,15 +53,5 @@ def rlcore_config_sections() -> list[Preset]:
             spaces={"continuous"},
             summary="SAC for continuous actions, such as MuJoCo and Pendulum",
             source="Haarnoja et al. 2018 (arXiv:1812.05905), table 1; with 1,000 random first steps",
-        ),
-        Preset(
-            name="sac-discrete",
-            target="rlcore_sac.presets:SAC_DISCRETE",
-            trainer="sac",
-            spaces={"discrete"},
-            summary="SAC for discrete actions, such as CartPole and LunarLander",
-            source="Christodoulou 2019 (arXiv:1910.07207), with returns of 3 steps (Hessel et al. 2018, "
-            "arXiv:1710.02298), a rate that falls to 0, and a target network that moves faster: chosen by CartPole and "
-            "Acrobot, seed 11",
-        ),
+        )
     ]
