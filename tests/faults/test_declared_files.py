@@ -1,4 +1,4 @@
-"""What a run makes is declared in its mark before it is made: a killed run that starts again refuses nothing."""
+"""A run declares in its mark what it makes, before it makes it: a killed run that starts again refuses nothing."""
 
 from __future__ import annotations
 

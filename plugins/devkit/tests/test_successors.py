@@ -1,4 +1,4 @@
-"""What became of the names of earlier contracts, as ``rlcore plugins doctor`` says it."""
+"""Successors of the names in earlier contracts, as ``rlcore plugins doctor`` says it."""
 
 from __future__ import annotations
 

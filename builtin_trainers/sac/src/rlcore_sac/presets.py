@@ -22,7 +22,7 @@ SAC: Mapping[str, Any] = MappingProxyType(
                 "tau": 0.005,
             },
             "network_settings": {"hidden_units": 256, "num_layers": 2, "activation": "relu", "init": "uniform"},
-            "max_steps": 100_000,  # 5 to 15 minutes of a core; robots that walk take up to 1,000,000
+            "max_steps": 100_000,  # 5 to 15 minutes of a core; robots that walk need as many as 1,000,000
             "summary_freq": 2000,  # the first one within a minute on a slow core
         },
     }

@@ -29,7 +29,7 @@ TD3: Mapping[str, Any] = MappingProxyType(
                 "target_noise_clip": 0.5,
             },
             "network_settings": {"hidden_layers": [400, 300], "activation": "relu", "init": "uniform"},
-            "max_steps": 100_000,  # 5 to 15 minutes of a core; robots that walk take up to 1,000,000
+            "max_steps": 100_000,  # 5 to 15 minutes of a core; robots that walk need as many as 1,000,000
             "summary_freq": 2000,  # the first one within a minute on a slow core
         },
     }

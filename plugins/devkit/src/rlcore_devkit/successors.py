@@ -1,4 +1,4 @@
-"""What became of the names of earlier contracts between rlcore and plugins.
+"""Successors of the names in earlier contracts between rlcore and plugins.
 
 ``contracts.toml`` is the dated list of what moved; ``rlcore plugins doctor`` answers from it.
 """
