@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
 
 from rlcore import Run
+from rlcore_devkit.fixtures import RunRlcore
 
 
 def chosen(trainer: str = "ppo", given: Any = None, **environment: Any) -> tuple[str, Any]:
@@ -50,3 +52,19 @@ def test_the_one_object_of_a_program_is_looked_at_and_stays_open() -> None:
     assert chosen(given=environment) == ("ppo-mujoco", 1)
     environment.reset(seed=1)
     environment.close()
+
+
+def test_a_file_is_valid_that_is_with_one_of_the_presets_that_may_be_chosen(
+    run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    file = tmp_path / "pole.yaml"
+    file.write_text(
+        "environment: {id: CartPole-v1}\n"
+        "default_settings: {trainer_type: ppo, network_settings: {critic: {hidden_units: 32}}}\n"
+    )
+    done = run_rlcore("validate", str(file))
+    assert done.exit_code == 0, done.stdout
+    first, other = done.stdout.splitlines()
+    assert "valid with presets that may be chosen by default: ppo-continuous, ppo-discrete, ppo-mujoco (" in first
+    assert other.startswith("  not valid with preset ppo-atari: ") and "shared_critic" in other
+    assert run_rlcore("validate", str(file), "--make").exit_code == 0

@@ -27,7 +27,7 @@ def validate_command(config: Path, sets: tuple[str, ...], make: bool, as_json: b
     """Check CONFIG and show all its errors at once, each with file and line.
 
     Exit code 0 if it is valid, 2 if not. What only a run can check is listed as not checked. A file whose presets the
-    spaces of the environment choose is checked with each preset that may be chosen.
+    spaces of the environment choose is checked with each preset that may be chosen, and valid if it is with one.
     """
     from rlcore.config.load import load_document, located
     from rlcore.config.overrides import apply_overrides
@@ -37,7 +37,7 @@ def validate_command(config: Path, sets: tuple[str, ...], make: bool, as_json: b
     from rlcore.config.rules import learns_offline
 
     show_log()  # the warnings about plugins that are left out
-    notes: tuple[str, ...] = ()
+    refused: dict[str, ConfigError] = {}
     try:
         document = apply_overrides(read_document(config), sets, {})
         plugins = chosen.load(document, tolerate_errors=True)
@@ -47,16 +47,22 @@ def validate_command(config: Path, sets: tuple[str, ...], make: bool, as_json: b
             document = with_presets_by_default(document, plugins)
         variants = {"": document} if make else with_each_preset(document, plugins)
         for presets, variant in variants.items():
-            notes = (f"with preset {presets}, which may be chosen by default",) if presets else ()
-            loaded, document = load_document(variant, plugins)
-            with located(document):
-                unchecked = plugins.check_config(loaded)
+            try:
+                loaded, document = load_document(variant, plugins)
+                with located(document):
+                    unchecked = plugins.check_config(loaded)
+            except ConfigError as error:
+                refused[presets] = error
+        if len(refused) == len(variants):
+            raise next(iter(refused.values()))
     except ConfigError as error:
-        if isinstance(error, ConfigErrors):
-            error = ConfigErrors(error.problems, (*error.notes, *notes))
+        presets = next(iter(refused), "")
+        if presets and isinstance(error, ConfigErrors):
+            note = f"with preset {presets}, which may be chosen by default"
+            error = ConfigErrors(error.problems, (*error.notes, note))
         _report_errors(error, as_json)
         return ExitCode.CONFIG
-    possible = [presets for presets in variants if presets]
+    possible = [presets for presets in variants if presets and presets not in refused]
     if as_json:
         answer = {"valid": True, "errors": [], "not_checked": unchecked, "presets": possible}
         click.echo(json.dumps(answer, indent=4))
@@ -65,12 +71,15 @@ def validate_command(config: Path, sets: tuple[str, ...], make: bool, as_json: b
     if loaded.environment is None and not learns_offline(loaded, plugins):
         line += NO_ENVIRONMENT
     if possible:
-        line += f" with each preset that may be chosen by default: {', '.join(possible)} (--make shows which)"
+        each = "presets" if refused else "each preset"
+        line += f" with {each} that may be chosen by default: {', '.join(possible)} (--make shows which)"
     if unchecked:
         line += "; not checked:"
     echo(line)
     for sentence in unchecked:
         echo(f"  {sentence}")
+    for presets, error in refused.items():
+        echo(f"  not valid with preset {presets}: {' '.join(str(error).split())}")
     for values in preset_lines(document) if make else ():
         echo(f"  values: {values}")
     return ExitCode.DONE
