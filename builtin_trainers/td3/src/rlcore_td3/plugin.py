@@ -57,8 +57,9 @@ def rlcore_config_sections() -> list[Preset]:
             trainer="td3",
             spaces={"continuous"},
             summary="TD3 for continuous actions, such as MuJoCo and Pendulum",
-            source="Fujimoto et al. 2018 (arXiv:1802.09477), section 6.1 and appendix C, with its 1,000 random steps "
-            "for all environments: chosen by Pendulum at 10,000 steps, seed 11; rate and batch of RL Zoo's td3.yml",
+            source="Fujimoto et al. 2018 (arXiv:1802.09477), section 6.1 and appendix C, with the network of the "
+            "authors' code, the rate of RL Zoo's td3.yml, and 1,000 random steps in all environments: chosen by "
+            "Pendulum at 10,000 steps, seeds 11 and 12",
         ),
         Preset(
             name="ddpg",
@@ -66,7 +67,7 @@ def rlcore_config_sections() -> list[Preset]:
             trainer="ddpg",
             spaces={"continuous"},
             summary="DDPG for continuous actions, such as Pendulum",
-            source="Lillicrap et al. 2016 (arXiv:1509.02971), section 7, with the rate, the batch, the noise and the "
-            "target networks of the preset td3",
+            source="Lillicrap et al. 2016 (arXiv:1509.02971), section 7, with the network, the rate, the batch, the "
+            "noise and the target networks of the preset td3",
         ),
     ]

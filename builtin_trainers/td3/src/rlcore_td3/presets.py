@@ -28,7 +28,7 @@ TD3: Mapping[str, Any] = MappingProxyType(
                 "target_noise": 0.2,
                 "target_noise_clip": 0.5,
             },
-            "network_settings": {"hidden_layers": [400, 300], "activation": "relu", "init": "uniform"},
+            "network_settings": {"hidden_units": 256, "num_layers": 2, "activation": "relu", "init": "uniform"},
             "max_steps": 100_000,  # 5 to 15 minutes of a core; robots that walk need as many as 1,000,000
             "summary_freq": 2000,  # the first one within a minute on a slow core
         },
@@ -50,7 +50,7 @@ DDPG: Mapping[str, Any] = MappingProxyType(
                 "tau": 0.005,  # the paper's 0.001 is slower than needed with this batch
                 "exploration_noise": 0.1,
             },
-            "network_settings": {"hidden_layers": [400, 300], "activation": "relu", "init": "uniform"},
+            "network_settings": {"hidden_units": 256, "num_layers": 2, "activation": "relu", "init": "uniform"},
             "max_steps": 100_000,
             "summary_freq": 2000,
         },
