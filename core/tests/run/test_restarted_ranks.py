@@ -1,4 +1,7 @@
-"""Ranks that torchrun starts again resume what an earlier attempt began, and touch no other run of that name."""
+"""Ranks that torchrun starts again resume what an earlier attempt began, and touch no other run of that name.
+
+torchrun does not count attempts in which nothing failed: it starts all ranks again when a host joins.
+"""
 
 from __future__ import annotations
 
@@ -43,19 +46,23 @@ def test_a_run_that_was_there_before_is_refused_in_every_attempt(tmp_path: Path,
     assert contents(tmp_path) == before
 
 
-def test_a_run_of_another_job_is_refused_although_it_was_made_by_ranks(tmp_path: Path, make_run: Any) -> None:
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_run_of_another_job_is_refused_although_it_was_made_by_ranks(
+    tmp_path: Path, make_run: Any, restarts: int
+) -> None:
     a_run(make_run, tmp_path)
     begin(FIRST, tmp_path, resume=True).close()
     with pytest.raises(RunStateError, match="--resume"):
-        begin(attrs.evolve(AGAIN, job="another job"), tmp_path)
-    again = begin(AGAIN, tmp_path)  # the job that wrote last
+        begin(attrs.evolve(FIRST, restarts=restarts, job="another job"), tmp_path)
+    again = begin(attrs.evolve(FIRST, restarts=restarts), tmp_path)  # the job that wrote last
     assert again.settings.resume and not again.settings.force
     again.close()
 
 
-def test_what_an_earlier_attempt_began_without_a_checkpoint_starts_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_what_an_earlier_attempt_began_without_a_checkpoint_starts_over(tmp_path: Path, restarts: int) -> None:
     begin(FIRST, tmp_path).close()
-    again = begin(AGAIN, tmp_path)
+    again = begin(attrs.evolve(FIRST, restarts=restarts), tmp_path)
     assert again.settings.force and not again.settings.resume
     mark = read_mark(again.path)
     assert mark is not None and mark.job == FIRST.job

@@ -244,14 +244,15 @@ def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> Re
     """The run directory as this process uses it: rank 0 writes.
 
     If ``torchrun`` started the processes again, rank 0 resumes the last checkpoint of the earlier attempt, or replaces
-    its run if there is none. A run that another job began is left to the settings as they are.
+    its run if there is none. A run that another job began is left to the settings as they are. The number of restarts
+    does not tell: ``torchrun`` counts none when a host joins.
     """
     if launch is None:
         return ResultsDirectory(settings)
     if not launch.leads:
         return ResultsDirectory(settings, read_only=True)
     directory = ResultsDirectory(settings, launch.job)
-    if launch.restarts and not settings.resume:
+    if launch.job and not settings.resume:
         mark = read_mark(directory.path)
         if mark is not None and mark.job == launch.job:
             saved = bool(find_checkpoints(directory.checkpoints))

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from time import monotonic, perf_counter, sleep
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -22,15 +23,16 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from rlcore import Launch, Ranks, RanksFailed, SlotShare, StopRequests, one_line
+from rlcore import Launch, Ranks, RanksFailed, SlotShare, StopRequests, echo, one_line
 from rlcore_torch.arrays import Array
 from rlcore_torch.messages import decoded, encoded
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
 from rlcore_torch.ranks.episodes import EpisodeRanks
 from rlcore_torch.ranks.shared_memory import SharedMemory
+from rlcore_torch.ranks.store import RankStore, StoreLost, in_thread
+from rlcore_torch.ranks.watchdog import Watchdog
 
 T = TypeVar("T")
 Number = TypeVar("Number", bound=np.generic)
@@ -40,6 +42,8 @@ ANSWER_SECONDS = 5.0  # for the ranks that are still there to say so after an ex
 LOOK_SECONDS = 0.05
 HERE = "127.0.0.1"
 LOOPBACK = ("lo", "lo0")  # of Linux, of macOS
+# In an error of gloo: a rank did not answer. Where a connection was closed, the process at its other end has ended.
+SILENT = ("timed out", "timeout", "no route", "unreachable")
 
 
 class TorchRanks(EpisodeRanks):
@@ -63,15 +67,25 @@ class TorchRanks(EpisodeRanks):
         self._own_gpu = torch.cuda.device_count() >= ranks_here
         self._failed = False
         self._memory: SharedMemory | None = None
-        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        self._hosts: list[str] = []  # of all ranks, when they have met
+        self._host_of_store = os.environ["MASTER_ADDR"]
+        self._watchdog = Watchdog(stops, self._end)
+        place = f"{self._host_of_store}:{os.environ['MASTER_PORT']}"
         try:
-            store = _meeting_place(launch)
-            self._store = PrefixStore("rlcore", store)
-            self._store = PrefixStore(self._meet(), self._store)
-            waiting = timedelta(seconds=timeout)
-            dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=waiting)
+            store = in_thread(partial(_meeting_place, launch), START_SECONDS)
+            self._store = RankStore(store, "rlcore")
+            self._store = self._store.within(self._meet())
+            with self._watchdog.within(timeout):
+                dist.init_process_group(
+                    "gloo",
+                    store=self._store.store,
+                    rank=self.rank,
+                    world_size=self.size,
+                    timeout=timedelta(seconds=timeout),
+                )
         except (OSError, RuntimeError, ValueError) as error:
             raise RanksFailed(f"rank {self.rank} could not meet the others at {place}: {one_line(error)}") from error
+        self._hosts = self.all_gather(socket.gethostname())
         self._memory = SharedMemory.of(self, timeout)
 
     # ------------------------------------------------------------ the contract
@@ -99,6 +113,7 @@ class TorchRanks(EpisodeRanks):
             message = _bytes(encoded_value)
             lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
             dist.all_gather(lengths, torch.tensor([len(message)]))
+            self._watchdog.expect(self.timeout)
             sizes = [int(length) for length in lengths]
             padded = torch.zeros(max(sizes), dtype=torch.uint8)
             padded[: len(message)] = message
@@ -140,7 +155,7 @@ class TorchRanks(EpisodeRanks):
         keys = [f"waits/{self._waits}/{rank}" for rank in range(self.size)]
 
         def look() -> list[int]:
-            return [rank for rank, key in enumerate(keys) if not self._has(key)]
+            return [rank for rank, key in enumerate(keys) if not self._store.has(key)]
 
         with suppress(RuntimeError):  # the store is gone; looking into it fails too
             self._store.set(keys[self.rank], "")
@@ -156,8 +171,9 @@ class TorchRanks(EpisodeRanks):
         if self._memory is not None:
             self._memory.close()
         if dist.is_initialized():
-            with suppress(RuntimeError):
+            with suppress(RuntimeError), self._watchdog.within(0.0):
                 dist.destroy_process_group()
+        self._watchdog.close()
 
     def save_state(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return, in rank 0, the state of all ranks for a checkpoint, of which each has its ``state``."""
@@ -171,12 +187,12 @@ class TorchRanks(EpisodeRanks):
 
     def sum_tensor(self, values: Tensor) -> None:
         """Replace ``values``, of any shape, by the sums over all ranks, in place and on their device."""
-        group = None
-        if values.device.type == "cuda" and self._own_gpu:
-            if self._gpus is None:
-                self._gpus = dist.new_group(backend="nccl", timeout=timedelta(seconds=self.timeout))
-            group = self._gpus
         with self._exchange():
+            group = None
+            if values.device.type == "cuda" and self._own_gpu:
+                if self._gpus is None:
+                    self._gpus = dist.new_group(backend="nccl", timeout=timedelta(seconds=self.timeout))
+                group = self._gpus
             if values.device.type == "cpu" and values.is_contiguous():
                 self._add(values.detach().numpy())
             else:
@@ -214,17 +230,17 @@ class TorchRanks(EpisodeRanks):
         def look() -> list[int]:
             nonlocal name
             if self.rank == 0:
-                missing = [rank for rank in others if not self._has(f"{name}/{rank}")]
+                missing = [rank for rank in others if not self._store.has(f"{name}/{rank}")]
                 if not missing:
                     for rank in others:
-                        answer = self._store.get(f"{name}/{rank}").decode()
+                        answer = self._store.get(f"{name}/{rank}")
                         self._store.set(f"{name}/{answer}", "")
                 return missing
-            if not self._has("name"):
+            if not self._store.has("name"):
                 return [0]
-            name = self._store.get("name").decode()
+            name = self._store.get("name")
             self._store.set(f"{name}/{self.rank}", word)
-            if self._has(f"{name}/{word}"):
+            if self._store.has(f"{name}/{word}"):
                 return []
             return [0]
 
@@ -241,9 +257,9 @@ class TorchRanks(EpisodeRanks):
             try:
                 missing = look()
                 reasons = self._reasons(missing)
-            except RuntimeError as error:  # the store ended with torchrun, or with rank 0
+            except RuntimeError as error:
                 self._failed = True
-                raise RanksFailed(f"the other ranks ended while this one was {doing}: {one_line(error)}") from error
+                raise RanksFailed(f"{self._gone(error)}; this rank was {doing}") from error
             if not missing:
                 return
             if reasons or self._stops.first is not None or monotonic() > deadline:
@@ -253,18 +269,20 @@ class TorchRanks(EpisodeRanks):
         if reasons:
             raise RanksFailed(_because(reasons))
         if monotonic() > deadline:
-            raise RanksFailed(f"{_named(missing)} did not come within {seconds:g} seconds while {doing}")
-        raise RanksFailed(f"stopped while {_named(missing)} was {doing}")
+            raise RanksFailed(f"{self._named(missing)} did not come within {seconds:g} seconds while {doing}")
+        raise RanksFailed(f"stopped while {self._named(missing)} was {doing}")
 
     def _send(self, message: bytes, rank: int) -> None:
         with self._exchange():
             dist.send(torch.tensor([len(message)]), rank)
+            self._watchdog.expect(self.timeout)
             dist.send(_bytes(message), rank)
 
     def _receive(self, rank: int) -> Any:
         size = torch.zeros(1, dtype=torch.int64)
         with self._exchange():
             dist.recv(size, rank)
+            self._watchdog.expect(self.timeout)
             message = torch.empty(int(size), dtype=torch.uint8)
             dist.recv(message, rank)
         return decoded(message.numpy().data)
@@ -273,45 +291,77 @@ class TorchRanks(EpisodeRanks):
     def _exchange(self) -> Iterator[None]:
         """Turn an error of the exchange into one that names the rank."""
         started = perf_counter()
+        self._watchdog.expect(self.timeout)
         try:
             yield
         except RuntimeError as error:
+            self._watchdog.arrived()
             self._failed = True
             raise RanksFailed(self._why(error)) from error
         finally:
+            self._watchdog.arrived()
             self.exchange_seconds += perf_counter() - started
 
     def _why(self, error: RuntimeError) -> str:
-        """Name the ranks that ended: every rank whose exchange failed says that it is there, the others do not."""
+        """Name the ranks that ended: every rank whose exchange failed says that it is there, the others do not.
+
+        It also says how its exchange failed. If a rank does not answer, the first one that has waited long enough
+        closes its connections, and to a third one it looks as if a rank had ended.
+        """
         others = [rank for rank in range(self.size) if rank != self.rank]
-        with suppress(RuntimeError):
-            self._store.set(f"there/{self.rank}", "")
+        silent = any(word in str(error).lower() for word in SILENT)
+        try:
+            self._store.set(f"there/{self.rank}", "silent" if silent else "closed")
             deadline = monotonic() + ANSWER_SECONDS
             while True:
-                missing = [rank for rank in others if not self._has(f"there/{rank}")]
+                missing = [rank for rank in others if not self._store.has(f"there/{rank}")]
                 reasons = self._reasons(missing)
                 if reasons:
                     return _because(reasons)
                 if not missing or monotonic() > deadline:
                     break
                 sleep(LOOK_SECONDS)
-            if missing and "timed out" in str(error).lower():
-                return f"{_named(missing)} did not answer for {self.timeout:g} seconds"
-            if missing:
-                return f"{_named(missing)} ended"
+            there = [self._store.get(f"there/{rank}") for rank in others if rank not in missing]
+        except RuntimeError as lost:
+            return self._gone(lost)
+        if missing and (silent or "silent" in there):
+            return f"{self._named(missing)} did not answer for {self.timeout:g} seconds"
+        if missing:
+            return f"{self._named(missing)} ended"
         return f"an exchange between the ranks failed: {one_line(error)}"
+
+    def _gone(self, error: RuntimeError) -> str:
+        """Say what it means that an answer of the store failed with ``error``."""
+        host = self._host_of_store
+        if isinstance(error, StoreLost):
+            return f"{host} does not answer: {error}; {host} was lost, or this host is cut off"
+        return f"the store of the ranks on {host} is gone, with its torchrun, rank 0 or the host: {one_line(error)}"
+
+    def _end(self, limit: str) -> None:
+        """End the process, whose main thread is blocked."""
+        echo(f"error: rank {self.rank}: an exchange with the other ranks did not end within {limit}", err=True)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(RanksFailed.exit_code)
+
+    def _named(self, ranks: Sequence[int]) -> str:
+        """``rank 2``; with its host, if the ranks are on several."""
+        if len(set(self._hosts)) < 2:
+            return _named(ranks)
+        of_host: dict[str, list[int]] = {}
+        for rank in ranks:
+            of_host.setdefault(self._hosts[rank], []).append(rank)
+        return ", ".join(f"{_named(numbers)} on {host}" for host, numbers in of_host.items())
 
     def _reasons(self, missing: Sequence[int]) -> dict[int, str]:
         """What the ranks among ``missing`` said that failed."""
         reasons = {}
         for rank in missing:
             key = f"failed/{rank}"
-            if self._has(key):
-                reasons[rank] = self._store.get(key).decode()
+            if self._store.has(key):
+                reasons[rank] = self._store.get(key)
         return reasons
-
-    def _has(self, key: str) -> bool:
-        return bool(self._store.check([key]))
 
 
 def start_store(address: str) -> tuple[object, int]:
