@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore import (
     BehaviorSection,
+    CommandSpec,
     ConfigSection,
     EnvironmentSpec,
     RunOptionSpec,
@@ -59,13 +60,18 @@ def rlcore_config_sections() -> list[BehaviorSection | ConfigSection]:
 
 
 @hookimpl
-def rlcore_commands() -> list[RunOptionSpec]:
+def rlcore_commands() -> list[RunOptionSpec | CommandSpec]:
     return [
+        CommandSpec(
+            name="torchrun",
+            target="rlcore_torch.ranks.command:torchrun_command",
+            summary="Train in several processes, on this host and others.",
+        ),
         RunOptionSpec(
             name="device",
             sets="torch_settings.device",
             summary="Device of the trainers, such as cpu or cuda:0.",
-        )
+        ),
     ]
 
 
