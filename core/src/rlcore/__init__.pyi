@@ -228,6 +228,8 @@ from .settings.fields import setting as setting
 from .settings.foreign import foreign_values as foreign_values
 from .settings.foreign import is_plain_name as is_plain_name
 from .storage.checkpoint import load_checkpoint as load_checkpoint
+from .storage.checkpoint_state import saved_spec as saved_spec
+from .storage.checkpoint_state import spec_state as spec_state
 from .storage.checkpoints import Checkpoint as Checkpoint
 from .storage.checkpoints import find_checkpoints as find_checkpoints
 from .storage.checkpoints import save_checkpoint as save_checkpoint

@@ -14,6 +14,8 @@ from .hookspecs import OptimizerSpec as OptimizerSpec
 from .hookspecs import ReplaySamplerSpec as ReplaySamplerSpec
 from .hookspecs import ScheduleSpec as ScheduleSpec
 from .lives import lives_as_episodes as lives_as_episodes
+from .messages import decoded as decoded
+from .messages import encoded as encoded
 from .networks.actions import LEAST_LOG_PROB as LEAST_LOG_PROB
 from .networks.actions import ActionLayout as ActionLayout
 from .networks.actions import DiscreteOptions as DiscreteOptions
@@ -70,6 +72,7 @@ from .on_policy.minibatch import Minibatch as Minibatch
 from .on_policy.minibatch import Rollout as Rollout
 from .on_policy.minibatch import mean_over_rows as mean_over_rows
 from .on_policy.minibatch import probability_ratio as probability_ratio
+from .on_policy.rollout import RolloutBuffer as RolloutBuffer
 from .on_policy.settings import ClippedPolicySettings as ClippedPolicySettings
 from .on_policy.trainer import OnPolicyTrainer as OnPolicyTrainer
 from .optimization.optimizer import Adam as Adam

@@ -14,7 +14,10 @@ _ARRAY = "$array"  # {"$array": [type, shape, offset]} stands where an array was
 
 
 def encoded(tree: Any) -> bytes:
-    """The bytes of ``tree``. Raises TypeError for a value that is neither an array nor JSON."""
+    """Return the bytes of ``tree``, nested mappings and lists.
+
+    Raises TypeError for a value that is neither an array nor JSON.
+    """
     arrays: list[np.ndarray[Any, Any]] = []
     size = 0
 
@@ -35,7 +38,10 @@ def encoded(tree: Any) -> bytes:
 
 
 def decoded(message: bytes | memoryview) -> Any:
-    """The tree that :func:`encoded` made ``message`` of; arrays can be written to."""
+    """Return the tree that :func:`encoded` made ``message`` of; arrays can be written to.
+
+    Raises ValueError, TypeError or KeyError for other bytes.
+    """
     view = memoryview(message)
     begin = 8 + int.from_bytes(view[:8], "little")  # of the arrays
     head = json.loads(bytes(view[8:begin]))

@@ -6,6 +6,7 @@ from .contract import Task as Task
 from .contract import Worker as Worker
 from .contract import WorkerFailed as WorkerFailed
 from .create import create_environment as create_environment
+from .create import described as described
 from .ending_process import EndingProcess as EndingProcess
 from .layout import Layout as Layout
 from .messages import PartMessages as PartMessages
@@ -15,5 +16,6 @@ from .player_process import PlayerFailed as PlayerFailed
 from .player_process import PlayerProcess as PlayerProcess
 from .player_process import remove_logs as remove_logs
 from .player_supervisor import PlayerSupervisor as PlayerSupervisor
+from .recipe import make_environment as make_environment
 from .settings import WorkerSettings as WorkerSettings
 from .supervisor import Restarts as Restarts

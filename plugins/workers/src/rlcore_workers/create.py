@@ -32,7 +32,7 @@ def create_environment(executor: Executor, settings: WorkerSettings, run: RunCon
     raises. Workers are started again only once all have made their environments.
     """
     counts = split(run.num_envs, settings.count)
-    supervisor = Supervisor(executor, make_tasks(run, counts), settings, run.config.env_settings, _described(run))
+    supervisor = Supervisor(executor, make_tasks(run, counts), settings, run.config.env_settings, described(run))
     try:
         made, failures = supervisor.start(range(supervisor.size))
         supervisor.refuse(failures, "create")
@@ -54,8 +54,8 @@ def split(num_envs: int, workers: int) -> list[int]:
     return [share + (part < more) for part in range(workers)]
 
 
-def _described(run: RunContext) -> str:
-    """The name of the environment in messages: its type, the plugin that makes it, and its id."""
+def described(run: RunContext) -> str:
+    """Return the name of the environment in messages: its type, the plugin that makes it, and its id."""
     settings = run.config.environment
     assert settings is not None
     described = run.plugins.record(EnvironmentSpec, settings.type).described

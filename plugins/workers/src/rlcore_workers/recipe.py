@@ -81,7 +81,7 @@ def context_of(recipe: bytes, plugins: Plugins) -> RunContext:
 
 
 def make_environment(plugins: Plugins, context: RunContext) -> Environment:
-    """The environments of ``context`` in this process. Raises PluginError for another number of them."""
+    """Return the environments of ``context`` in this process. Raises PluginError for another number of them."""
     settings = context.config.environment
     assert settings is not None
     settings = attrs.evolve(settings, num_envs=context.num_envs, workers=None)
