@@ -136,6 +136,7 @@ from .errors import dotted as dotted
 from .errors import nearest as nearest
 from .errors import one_line as one_line
 from .errors import repeating as repeating
+from .files.lock import DirectoryLock as DirectoryLock
 from .files.lock import is_locked as is_locked
 from .files.lock import require_lock_file as require_lock_file
 from .files.paths import user_path as user_path

@@ -224,8 +224,8 @@ def test_a_forced_run_killed_at_any_change_of_the_disk_leaves_the_old_run_or_a_c
 
 
 def holds(path: Path, everything: dict[str, bytes]) -> bool:
-    """Whether a run is there, whole; a resume gives its mark another id."""
-    wanted = {name: data for name, data in everything.items() if name != "rlcore_run.json"}
+    """Whether a run is there, whole; a resume gives its mark another id, and its lock another owner."""
+    wanted = {name: data for name, data in everything.items() if name not in ("rlcore_run.json", ".lock")}
     return all((path / name).is_file() and (path / name).read_bytes() == data for name, data in wanted.items())
 
 

@@ -213,3 +213,20 @@ def test_a_mistake_is_refused_before_any_run_starts(
     done = run_rlcore("run", study.directory / "run.yaml", *words)
     assert done.exit_code == 2 and message in done.stderr
     assert not (study.directory / "working/results").exists()
+
+
+def test_one_command_starts_is_stopped_by_a_batch_system_continues_and_ends(study: Study, by_hand: Any) -> None:
+    words = (*SEEDS[:1], "1-2", "--jobs", "2", "--max-steps", "600", "--resume", "auto")
+    parent = study.start(*words)
+    wait_until(lambda: study.place(RUNS[0]).joinpath("metrics.jsonl").exists())
+    parent.send_signal(signal.SIGUSR1)
+    _, errors = parent.communicate(timeout=120)
+    assert parent.returncode == 128 + signal.SIGUSR1, errors
+    assert "interrupted; the same command continues" in errors
+    done = study.run(*words)
+    assert done.returncode == 0, done.stderr
+    # A run that is stopped has a summary more; what it has learned is the same.
+    learned = [study.state(run)[1] for run in RUNS[:2]]
+    assert learned == [state for _, state in by_hand(2, 600)]
+    again = study.run(*words)
+    assert again.returncode == 0 and [f"{run}  is done already" in again.stdout for run in RUNS[:2]] == [True, True]

@@ -7,6 +7,7 @@ sets the seconds. :func:`end_in_order` gives threads and exit handlers that are 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import signal
 import sys
@@ -21,6 +22,8 @@ import click
 
 if TYPE_CHECKING:
     from rlcore.run.run import Run
+
+log = logging.getLogger(__name__)
 
 EXIT_SECONDS = 3.0  # for threads and exit handlers after the command
 
@@ -104,8 +107,6 @@ def end_process(code: int) -> NoReturn:
 # to its group, and a user who presses Ctrl-C twice has not yet read what the second one costs.
 TWICE_SECONDS = 0.5
 LOOK_SECONDS = 0.1
-_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
-STOPS = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]  # Windows has no SIGHUP
 
 
 @contextmanager
@@ -123,15 +124,22 @@ def beside(follow: Callable[..., None], *arguments: Any) -> Iterator[None]:
 
 @contextmanager
 def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP ask the run to save and stop; a second SIGINT or SIGTERM ends the process at once.
+    """SIGINT, SIGTERM and others ask the run to save and stop; a second SIGINT or SIGTERM ends the process at once.
+
+    ``checkpoint_settings`` says which others, and after which the run continues.
 
     A signal that was ignored before, as ``nohup`` does with SIGHUP and a shell with SIGINT of a background command,
     stays ignored. A second SIGHUP changes nothing: a terminal that closes sends it more than once. ``own_process``:
     once the run is saved, no late signal changes the exit code of the process.
     """
     received: list[float] = []  # when the first signal came
+    settings = run.config.checkpoint_settings
+    signals = settings.signals()
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if not signals[number]:
+            run.request_save()
+            return
         if not received:
             received.append(time.monotonic())
             run.stop_by_signal(number)
@@ -141,8 +149,15 @@ def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
             os._exit(128 + number)
 
     handlers: dict[int, Any] = {}
-    for number in STOPS:
+    for number in signals:
         handler = signal.getsignal(number)
+        if number == signal.SIGTERM and handler == signal.SIG_IGN:
+            others = ", ".join(settings.stop_signals) or "Ctrl-C"
+            log.warning(
+                "SIGTERM has no effect, because the process that started this one ignores it, as submitit does: end "
+                "the run with %s",
+                others,
+            )
         if handler not in (signal.SIG_IGN, None):  # None: a handler that Python did not install
             handlers[number] = handler
     for number in handlers:

@@ -18,9 +18,9 @@ from rlcore.cli.ending import ends_within, interrupts
 from rlcore.cli.main import report
 from rlcore.cli.options import PluginFlags, UserPath, complete_records, complete_runs, plugin_options
 from rlcore.cli.progress import exit_code, is_silent, report_end, report_saved, show_progress, show_start
-from rlcore.cli.run_options import TAKER, WORDS, OptionsCommand, make_run
+from rlcore.cli.run_options import AUTO, RESUME_AUTO, TAKER, WORDS, OptionsCommand, make_run
 from rlcore.cli.terminal import ShortPaths, echo, lasting_console, show_log
-from rlcore.errors import ConfigError, EnvironmentEnded, EnvironmentFailed, RlcoreError
+from rlcore.errors import ConfigError, EnvironmentEnded, EnvironmentFailed, RlcoreError, RunStateError
 
 if TYPE_CHECKING:
     from rlcore.contracts.ranks import Launch
@@ -34,7 +34,14 @@ if TYPE_CHECKING:
 @click.option("--preset", metavar="NAME", shell_complete=complete_records, help="Values for keys that are not given.")
 @click.option("--run-id", shell_complete=complete_runs, help="Name of the run; its directory is results/RUN_ID.")
 @click.option("--results-dir", help="Directory of the run directories.")
-@click.option("--resume", is_flag=True, help="Resume the run; without CONFIG, with the configuration in its directory.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Resume the run; without CONFIG, with the configuration in its directory. '--resume auto' starts a run that "
+    "has not begun, and does nothing if it is finished.",
+)
+@click.option(RESUME_AUTO, is_flag=True, hidden=True)
+@click.option("--wait-for-lock", type=float, metavar="SECONDS", help="Wait for another process of this run to end.")
 @click.option(
     "--checkpoint", metavar="STEP|best", help="Resume from this checkpoint; later ones move to RUN_ID.replaced."
 )
@@ -56,6 +63,8 @@ def run_command(config: Path | None, sets: tuple[str, ...], chosen: PluginFlags,
     Ctrl-C saves a checkpoint and ends the run; a second one ends it at once. If the output is lost (a closed terminal
     or pipe, a full disk), the run continues without it.
     """
+    if flags.pop("resume_auto"):
+        flags["resume"] = AUTO
     if flags["force"] and flags["resume"]:
         raise click.UsageError("--resume continues a run and --force replaces it; give only one of them")
     limit_threads()
@@ -120,10 +129,10 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
             if not run.nothing_left and not is_silent(run):
                 show_start(run, shorten)
             run.train()
-    except EnvironmentFailed as error:
+    except (EnvironmentFailed, RunStateError) as error:
         stop = run.stop
-        if isinstance(error, EnvironmentEnded) and run.outcome is None and stop is not None:
-            # The environment saw the request while it waited, for a player of Unity for example.
+        if isinstance(error, EnvironmentEnded | RunStateError) and run.outcome is None and stop is not None:
+            # Seen in a wait: of the environment for a player of Unity, for example, or for the lock of the run.
             echo(f"interrupted before the first step: {stop.reason}", err=True)
             return stop.exit_code
         report_saved(run, shorten)

@@ -28,6 +28,9 @@ ADDED = "rlcore.cli.run_options.added"  # the options of plugins
 WORDS = "rlcore.cli.run_options.words"  # the words after `rlcore run`
 TAKER = "rlcore.cli.run_options.taker"  # the option that hands the command over, and the values
 
+AUTO = "auto"
+RESUME_AUTO = "--resume-auto"  # that `--resume auto` becomes; hidden
+
 _PREFIX = "of_plugin_"  # of the names under which click passes values of plugins' options
 
 
@@ -35,6 +38,7 @@ class OptionsCommand(click.Command):
     """Has the options of plugins, and says what to write instead of options of other programs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = with_auto(args)
         ctx.meta[WORDS] = tuple(args)
         plugins = plugins_for_options(args, self.params)
         if plugins is None:
@@ -58,6 +62,20 @@ class OptionsCommand(click.Command):
         if options:
             with formatter.section("Options of installed plugins"):
                 formatter.write_dl(list(options.items()))
+
+
+def with_auto(args: Sequence[str]) -> list[str]:
+    """The words of a command line in which ``--resume auto`` and ``--resume=auto`` are one flag.
+
+    ``--resume`` alone stays a flag: any other word after it is CONFIG.
+    """
+    words = list(args)
+    for place in reversed(range(len(words_before_dashes(words)))):
+        if words[place] == f"--resume={AUTO}":
+            words[place] = RESUME_AUTO
+        elif words[place : place + 2] == ["--resume", AUTO]:
+            words[place : place + 2] = [RESUME_AUTO]
+    return words
 
 
 def _explain(error: click.NoSuchOption, plugins: Plugins) -> None:
@@ -196,6 +214,7 @@ FLAG_KEYS = {
     "preset": ("preset",),
     "run_id": ("checkpoint_settings", "run_id"),
     "results_dir": ("checkpoint_settings", "results_dir"),
+    "wait_for_lock": ("checkpoint_settings", "wait_for_lock"),
     "resume": ("checkpoint_settings", "resume"),
     "checkpoint": ("checkpoint_settings", "checkpoint"),
     "force": ("checkpoint_settings", "force"),

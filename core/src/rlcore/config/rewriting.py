@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -157,24 +157,21 @@ def with_parameter_blocks(document: Document) -> Document:
 def _blocks(blocks: Any) -> Any:
     if not isinstance(blocks, Block):
         return blocks
-    rewritten = Block()
-    for name, block, origin in blocks.entries():
-        rewritten.put(name, _with_curriculum(name, block, origin), origin)
-    return rewritten
+    entries = blocks.entries()
+    return Block((name, _with_curriculum(name, block, origin), origin) for name, block, origin in entries)
 
 
 def _with_curriculum(name: str, block: Any, origin: Origin | None) -> Any:
     """An entry of ``environment_parameters`` as a block with a curriculum; any other value as it is."""
-    if isinstance(block, Block) and isinstance(block.get("curriculum"), list):
-        lessons_origin = block.origins.get("curriculum")
-        curriculum = _lessons(block["curriculum"], lessons_origin)
-        return block.with_entry("curriculum", curriculum, lessons_origin)
-    is_sampler = isinstance(block, Mapping) and ("sampler_type" in block or "sampler_parameters" in block)
+    lessons = block.get("curriculum") if isinstance(block, Block) else None
+    if isinstance(lessons, list):
+        origin = block.origins.get("curriculum")
+        return block.with_entry("curriculum", _lessons(lessons, origin), origin)
+    is_sampler = isinstance(block, Block) and block.keys() & {"sampler_type", "sampler_parameters"}
     if not is_sampler and to_float(block) is None:
         return block
     lesson = Block([("name", name, origin), ("value", block, origin)])
-    curriculum = _lessons(Items([(lesson, origin)]), origin)
-    return Block([("curriculum", curriculum, origin)])
+    return Block([("curriculum", _lessons(Items([(lesson, origin)]), origin), origin)])
 
 
 def _lessons(lessons: Any, origin: Origin | None) -> Block:

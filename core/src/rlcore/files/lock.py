@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
 import stat
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
+from time import monotonic
 
 from filelock import FileLock, Timeout
 
 from rlcore.errors import RunStateError
-from rlcore.files.reading import DamagedFile, open_regular
+from rlcore.files.reading import DamagedFile, open_regular, read_regular
 
-__all__ = ["is_locked", "require_lock_file"]
+__all__ = ["DirectoryLock", "is_locked", "require_lock_file"]
+
+log = logging.getLogger(__name__)
 
 LOCK = ".lock"
+_SIGN = "process "  # with which the content of the file begins
 
 
 class DirectoryLock:
@@ -36,13 +45,25 @@ class DirectoryLock:
         """Whether this process holds the lock, wherever its file may be now."""
         return self._lock.is_locked
 
-    def acquire(self) -> None:
-        """Takes the lock. Raises RunStateError if another process holds it, OSError if the file cannot be made."""
+    def acquire(self, seconds: float = 0.0, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Takes the lock, and writes into its file who has it.
+
+        Raises RunStateError if another process holds it after ``seconds``, or when ``stopping`` returns True meanwhile;
+        OSError if the file cannot be made.
+        """
         require_lock_file(self._file)
-        try:
-            self._lock.acquire(timeout=0.2, poll_interval=0.05)  # is_locked() holds it for a moment
-        except Timeout as error:
-            raise RunStateError(in_use(self.directory)) from error
+        deadline = monotonic() + seconds
+        if seconds and is_locked(self.directory):
+            log.info("%s; waits up to %g s", in_use(self.directory), seconds)
+        while not self.held:
+            try:
+                self._lock.acquire(timeout=0.2, poll_interval=0.05)  # is_locked() holds it for a moment
+            except Timeout as error:
+                if stopping() or monotonic() >= deadline:
+                    raise RunStateError(f"{in_use(self.directory)}; wait or stop it") from error
+        with suppress(OSError):  # Windows forbids other handles to write
+            if not self._file.stat().st_size:  # where there is no flock, the lock library uses the content
+                self._file.write_text(_this_process())
         self._identity, self._place = _identity(self._file), _identity(self.directory)
 
     def require(self) -> None:
@@ -70,7 +91,7 @@ def require_lock_file(file: Path) -> None:
         status = file.lstat()
     except FileNotFoundError:
         return
-    if not stat.S_ISREG(status.st_mode) or (status.st_nlink > 1 and status.st_size):
+    if not stat.S_ISREG(status.st_mode) or (status.st_nlink > 1 and status.st_size and not holder(file.parent)):
         raise RunStateError(f"{file}: leads to another file, which locking would empty; remove {file.name}")
 
 
@@ -84,7 +105,27 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def in_use(directory: Path) -> str:
     """The message for a run directory whose lock another process holds."""
-    return f"{directory}: another process is writing to this run; wait or stop it"
+    return f"{directory}: another process is writing to this run{holder(directory)}"
+
+
+def _this_process() -> str:
+    """What tells this process from all others, on hosts that share a disk too, as the content of the lock file."""
+    boot = ""
+    with suppress(OSError):  # of other systems than Linux
+        boot = f", boot {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+    job = os.environ.get("SLURM_JOB_ID")
+    slurm = f", Slurm job {job}" if job else ""
+    since = datetime.now().astimezone().isoformat(" ", "seconds")
+    return f"{_SIGN}{os.getpid()} on {socket.gethostname()}{boot}{slurm}, since {since}"
+
+
+def holder(directory: Path) -> str:
+    """The process that took the lock of the run in ``directory`` last, as `` (...)``; empty if that is not known."""
+    with suppress(OSError, DamagedFile):
+        text = read_regular(directory / LOCK, 1000).decode(errors="replace")
+        if text.startswith(_SIGN):
+            return f" ({text})"
+    return ""
 
 
 def is_locked(directory: Path) -> bool:

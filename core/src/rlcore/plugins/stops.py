@@ -32,9 +32,11 @@ class StopRequests:
 
     Attributes:
         first: The first request; None before it.
+        save: Whether a checkpoint was requested, after which the run continues.
     """
 
     first: Stop | None = None
+    save: bool = False
 
     def add(self, stop: Stop) -> None:
         """Request a stop."""

@@ -63,7 +63,7 @@ def _assembled(run: Preparation, ranks: Ranks) -> Training:
     """Environments are closed last: the process may be ended because one hangs, and the directory must be in order."""
     with ExitStack() as opened:
         environments = opened.enter_context(ExitStack())
-        run.directory.open()
+        run.directory.open(lambda: run.stops.first is not None)
         opened.callback(run.directory.close)
         with located(run.document):
             saved = saved_state(run, ranks)
@@ -95,12 +95,12 @@ def _open_outputs(training: Training, opened: ExitStack) -> None:
 def _create(run: Preparation, ranks: Ranks, saved: Mapping[str, Any] | None, environments: ExitStack) -> Training:
     """Create all but exporters and writers. The configuration of the training has the seed of the run."""
     plugins = run.plugins
-    saved_seed = None
+    seed = run.directory.begun_seed if run.config.env_settings.seed < 0 else None
     resumed: dict[str, int] = {}
     if saved is not None:
-        saved_seed = int(saved["run"]["seed"])
+        seed = int(saved["run"]["seed"])
         resumed = {name: int(steps) for name, steps in saved["run"]["steps"].items()}
-    config = with_seed(run.config, saved_seed, ranks)
+    config = with_seed(run.config, seed, ranks)
     place = run.directory.path
     start = run.directory.working_directory
 

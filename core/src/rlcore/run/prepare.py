@@ -31,9 +31,7 @@ from rlcore.run.saved.provenance import directory_to_continue, raise_with_absent
 from rlcore.run.timers import Timers
 from rlcore.settings import CheckpointSettings, RunConfig
 from rlcore.settings.blocks import AUTO
-from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import ResultsDirectory
-from rlcore.storage.mark import read_mark
 from rlcore.storage.store import CheckpointStore
 
 # Entered around one close(), with what is closed and how many seconds that may take.
@@ -108,8 +106,6 @@ def prepare(
     offline = learns_offline(checked, plugins)
     launch = launched()
     directory = directory_of_rank(launch, checked.checkpoint_settings)
-    if directory.settings is not checked.checkpoint_settings:  # torchrun started the processes again
-        checked = attrs.evolve(checked, checkpoint_settings=directory.settings)
     store = CheckpointStore(directory, plugins)
     return Preparation(checked, document, plugins, offline, launch, directory, store, given=given)
 
@@ -241,20 +237,7 @@ def plugin_files(context: RunContext) -> list[str]:
 
 
 def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> ResultsDirectory:
-    """The run directory as this process uses it: rank 0 writes.
-
-    If ``torchrun`` started the processes again, rank 0 resumes the last checkpoint of the earlier attempt, or replaces
-    its run if there is none. A run that another job began is left to the settings as they are. The number of restarts
-    does not tell: ``torchrun`` counts none when a host joins.
-    """
+    """The run directory as this process uses it: rank 0 writes."""
     if launch is None:
         return ResultsDirectory(settings)
-    if not launch.leads:
-        return ResultsDirectory(settings, read_only=True)
-    directory = ResultsDirectory(settings, launch.job)
-    if launch.job and not settings.resume:
-        mark = read_mark(directory.path)
-        if mark is not None and mark.job == launch.job:
-            saved = bool(find_checkpoints(directory.checkpoints))
-            return ResultsDirectory(attrs.evolve(settings, resume=saved, force=not saved), launch.job)
-    return directory
+    return ResultsDirectory(settings, launch.job, read_only=not launch.leads)

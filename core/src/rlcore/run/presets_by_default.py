@@ -81,7 +81,7 @@ def _look(document: Document, preset: Preset, plugins: Plugins, given: Any) -> S
     data = Block(entry for entry in document.data.entries() if entry[0] in OF_ENVIRONMENTS)
     only_object = given is not None and not callable(given)
     if not only_object:
-        block = data["environment"].with_entry("num_envs", 1, None)
+        block = data["environment"].without("workers").with_entry("num_envs", 1, None)
         data.put("environment", block, data.origins.get("environment"))
         if isinstance(data.get("env_settings"), Block):
             data.put("env_settings", data["env_settings"].without("num_envs"), None)  # ML-Agents' key for it
@@ -106,7 +106,7 @@ def _look(document: Document, preset: Preset, plugins: Plugins, given: Any) -> S
         )
         environment = make_environment(config, plugins, run)
         try:
-            here = settings.workers is None and settings.type != PROGRAM
+            here = document.data["environment"].get("workers") is None and settings.type != PROGRAM
             copies = here and not spec.names_behaviors
             return Seen(environment.behaviors, getattr(environment, "marks", ()), copies)
         finally:

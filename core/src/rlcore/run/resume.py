@@ -27,7 +27,7 @@ from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.saved_values import loading_state, saved_mapping
 from rlcore.contracts.seeding import ProcessGenerators
 from rlcore.contracts.trainer import PortableTrainer
-from rlcore.errors import EnvironmentFailed, RunStateError
+from rlcore.errors import ConfigError, EnvironmentFailed, RunStateError
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import PACKAGES
 from rlcore.run.behaviors.behavior import TrainedBehavior, trainer_named
@@ -35,6 +35,7 @@ from rlcore.run.prepare import Preparation, plugin_files
 from rlcore.run.saved.data import status_of_run
 from rlcore.run.state import LOST, TrainingState
 from rlcore.run.training import Training
+from rlcore.settings.blocks import AUTO
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import model_of
 from rlcore.storage.checkpoints import models_at
@@ -45,8 +46,9 @@ log = logging.getLogger(__name__)
 
 def saved_state(run: Preparation, ranks: Ranks) -> dict[str, Any] | None:
     """The state of the checkpoint to continue from, as this rank saved it. Rank 0 reads the file."""
-    settings = run.config.checkpoint_settings
+    settings = run.directory.settings
     store = run.store
+    ranks.wait_for_all("opening the run directory")
     if not ranks.share(settings.resume or settings.inference):
         return None
     read = store.newest_state() if ranks.rank == 0 else None
@@ -263,8 +265,14 @@ def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...
     now = {part.name for part in training.state.parts_with("state_dict") if "/" in part.name}
     differences += [f"no part {name}" for name in sorted(then - now)]
     differences += [f"a new part {name}" for name in sorted(now - then)]
+    changed = [difference for difference in differences if difference.startswith(ANOTHER_CONFIGURATION)]
+    if changed and training.context.config.checkpoint_settings.resume == AUTO:
+        raise ConfigError(
+            f"{path}: resumes with {changed[0]}; --resume continues with it, and --resume auto only with the same "
+            "configuration"
+        )
     # Changes of the configuration alone are reported when the run has started.
-    if not all(difference.startswith(ANOTHER_CONFIGURATION) for difference in differences):
+    if changed != differences:
         promise = training.promise.kind
         after = training.promise.after(tuple(differences)).kind
         weakened = after if after == promise else f"{after} instead of {promise}"

@@ -165,6 +165,13 @@ class Run:
         """Request a stop because of the signal ``number``; the exit code is 128 + ``number``."""
         self._prepared.stops.add(Stop(signal.Signals(number).name, 128 + number, by_signal=True))
 
+    def request_save(self) -> None:
+        """Request that the run saves a checkpoint after the current environment step, and continues.
+
+        Safe in a signal handler. The epoch ends there, with a summary. An evaluation is played again afterwards.
+        """
+        self._prepared.stops.save = True
+
     def close(self, outcome: Outcome | None = None, error: BaseException | None = None) -> None:
         """End the run, once: save a last checkpoint unless ``error`` ended it, write the result, and close everything.
 

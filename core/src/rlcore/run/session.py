@@ -93,6 +93,10 @@ class Session:
         """Whether a stop was requested, or a plugin's failure is to end the run."""
         return self.prepared.stops.first is not None or self.notifications.failure is not None
 
+    def pausing(self) -> bool:
+        """Whether the run is to stop, or to save a checkpoint and continue."""
+        return self.prepared.stops.save or self.stopping()
+
     def begin_epoch(self) -> PhaseTimes:
         """Begin an epoch. Returns its times, for the loop to add to."""
         self.times = PhaseTimes()

@@ -91,8 +91,17 @@ class Training:
         return self.promise.after(self.differences)
 
     def agreed_to_stop(self) -> bool:
-        """Whether any rank is to stop. All ranks ask between the same epochs, and get the same answer."""
-        return self.context.ranks.agree_to_stop(self.session.stopping, now=True)
+        """Whether any rank is to stop. All ranks ask between the same epochs, and get the same answer.
+
+        All save a checkpoint if one of them was asked to.
+        """
+        ranks = self.context.ranks
+        stops = self.run.stops
+        if ranks.any(stops.save):
+            stops.save = False
+            if not self.context.inference:
+                self.boundaries.checkpoints.save_unless_saved(regular=False)
+        return ranks.agree_to_stop(self.session.stopping, now=True)
 
     # ------------------------------------------------------------ the loop
 
@@ -108,7 +117,7 @@ class Training:
             # A run that was stopped within an evaluation begins with it, at the step at which it was due.
             if evaluations.overdue is None or not boundaries.reached():
                 boundaries.watch()
-                stopping = self.context.ranks.agreement(self.session.stopping)
+                stopping = self.context.ranks.agreement(self.session.pausing)
                 with watching(self._progress, QUIET_SECONDS):
                     learn(state, stopping, self._boundary_reached, times)
         finally:

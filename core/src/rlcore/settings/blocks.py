@@ -6,6 +6,7 @@ plugin's own settings class. Names, defaults and meanings of what ML-Agents has 
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -27,8 +28,12 @@ MAX_EPISODES = 1_000_000
 MAX_CHECKPOINTS = 1_000_000
 # Longer than the episodes of any known benchmark, so that no result changes; it bounds episodes that never end.
 MAX_EPISODE_STEPS = 100_000
-AUTO = "auto"  # in place of a preset's name: the one for the spaces of each behavior
+AUTO = "auto"  # in place of a preset's name: the one for the spaces of each behavior; and a value of `resume`
 NO_PRESET = "none"  # and this: the trainers' defaults
+# A batch system may start a job again while the old one still saves: Slurm kills after 30 seconds, and NFS frees the
+# lock of a lost host after about 90.
+LOCK_SECONDS = 120.0
+Signal = Literal["SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGQUIT"]
 
 
 _NETWORKS = (".pt", ".onnx", ".nn")  # of ML-Agents
@@ -342,7 +347,11 @@ class CheckpointSettings:
         "Run of rlcore or ML-Agents whose lessons this run starts with: its id or directory (an rlcore key).",
         foreign=is_plain_name,
     )
-    resume: bool = setting(False, "Resume the run from its last checkpoint.")
+    resume: bool | Literal["auto"] = setting(
+        False,
+        "Resume the run from its last checkpoint; auto (an rlcore value): start the run, continue it, or do nothing if "
+        "it is finished.",
+    )
     checkpoint: str | None = setting(
         None,
         "Checkpoint to resume or to act from: a step, or best; by default the newest intact one (an rlcore key).",
@@ -354,6 +363,37 @@ class CheckpointSettings:
     force: bool = setting(False, "Replace an existing run of this name.")
     inference: bool = setting(False, "Act with the saved policy without learning.")
     results_dir: str = setting("results", "Directory of run directories.", foreign=is_plain_name)
+    wait_for_lock: float | None = setting(
+        None,
+        "Seconds to wait while another process writes to the run; by default 120 with resume: auto, otherwise 0 (an "
+        "rlcore key).",
+        minimum=0.0,
+        maximum=MAX_SECONDS,
+    )
+    stop_signals: list[Signal] = setting(
+        factory=lambda: ["SIGUSR1", "SIGUSR2", "SIGXCPU"],
+        description="Signals that save a checkpoint and end the run, beside SIGINT, SIGTERM and SIGHUP (an rlcore "
+        "key).",
+    )
+    save_signals: list[Signal] = setting(
+        factory=list,
+        description="Signals that save a checkpoint, after which the run continues, even if stop_signals has them too "
+        "(an rlcore key).",
+    )
+
+    @property
+    def lock_seconds(self) -> float:
+        """Seconds to wait for the lock of the run directory."""
+        if self.wait_for_lock is not None:
+            return self.wait_for_lock
+        return LOCK_SECONDS if self.resume == AUTO else 0.0
+
+    def signals(self) -> dict[int, bool]:
+        """The numbers of the signals that save a checkpoint, each with whether the run then ends."""
+        ends = dict.fromkeys(("SIGINT", "SIGTERM", "SIGHUP", *self.stop_signals), True)
+        ends |= dict.fromkeys(self.save_signals, False)
+        # Windows has few of them.
+        return {getattr(signal, name): end for name, end in ends.items() if hasattr(signal, name)}
 
 
 @attrs.frozen(kw_only=True)

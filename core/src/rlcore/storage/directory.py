@@ -8,19 +8,22 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from rlcore.errors import ConfigError, RunStateError
-from rlcore.files.lock import LOCK, DirectoryLock, in_use, is_locked
+from rlcore.config.document import value_at
+from rlcore.config.reading import read_document
+from rlcore.errors import ConfigError, RlcoreError, RunStateError
+from rlcore.files.lock import LOCK, DirectoryLock, holder, is_locked
 from rlcore.files.paths import user_path, working_directory
-from rlcore.files.reading import failing_as
+from rlcore.files.reading import failing_as, is_whole
 from rlcore.files.writing import is_leftover, sweep, write_atomically
 from rlcore.settings import CheckpointSettings
+from rlcore.settings.blocks import AUTO
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_format
 from rlcore.storage.mark import (
@@ -29,6 +32,7 @@ from rlcore.storage.mark import (
     MARK,
     RESULT,
     Mark,
+    outcome_in,
     read_mark,
     remove_own,
     require_no_links,
@@ -50,16 +54,24 @@ class ResultsDirectory:
     def __init__(self, settings: CheckpointSettings, job: str = "", read_only: bool = False) -> None:
         """``job`` is that of torchrun, if it started the process.
 
+        Where an earlier attempt of the job has begun the run, it is continued, or started over if it has no checkpoint.
+        The number of restarts does not tell: ``torchrun`` counts none when a host joins.
+
         ``read_only`` is for ranks other than 0: rank 0 holds the lock, and writes for all ranks of a run.
         """
-        if settings.checkpoint is not None and not (settings.resume or settings.inference):
+        if settings.force and settings.resume == AUTO:
+            raise ConfigError("replaces a run, which resume: auto never does", key=("checkpoint_settings", "force"))
+        if settings.checkpoint is not None and not (settings.resume is True or settings.inference):
             raise ConfigError(
                 "is only for a run that exists; add --resume or --inference", key=("checkpoint_settings", "checkpoint")
             )
-        self.settings = settings
         self.read_only = read_only
         self.working_directory = working_directory()  # which an environment may change later
         self.path = self.working_directory / user_path(settings.results_dir) / settings.run_id
+        mark = read_mark(self.path) if job and not settings.resume else None
+        if mark is not None and mark.job == job:
+            settings = attrs.evolve(settings, resume="auto", force=False)
+        self.settings = settings
         self.configuration = self.path / CONFIGURATION
         self.checkpoints = self.path / CHECKPOINTS
         self.best = self.checkpoints / BEST  # the policies of the best evaluation
@@ -69,15 +81,17 @@ class ResultsDirectory:
         self._job = job
         self._mark: Mark | None = None  # once this run has begun to write
         self._replaced = ReplacedRuns(self.path)
+        self.begun_seed: int | None = None  # of a run that ``resume: auto`` starts over
         self._starting = False  # the new run has begun to write and may still fail to start
         self._rewind_to: int | None = None  # the step to resume from, if there are later checkpoints
 
     # ------------------------------------------------------------ opening
 
-    def open(self) -> None:
+    def open(self, stopping: Callable[[], bool] = lambda: False) -> None:
         """Locks the directory for the run that the settings describe. A RunStateError leaves it unchanged.
 
-        With ``inference`` the directory is only read: nothing is made or locked, so that a training run can be watched.
+        Another process is waited for as long as the settings say, or until ``stopping`` returns True. With
+        ``inference`` the directory is only read: nothing is made or locked, so that a training run can be watched.
         """
         if self.read_only:
             return
@@ -85,14 +99,14 @@ class ResultsDirectory:
             try:
                 self._check()
             except FileNotFoundError:  # the process that writes to this run has deleted a checkpoint meanwhile
-                if is_locked(self.path):
-                    raise RunStateError(in_use(self.path)) from None
-                raise
+                if not is_locked(self.path):
+                    raise
             if self.settings.inference:
                 return
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire()
+            self._lock.acquire(self.settings.lock_seconds, stopping)
         try:
+            self._choose()
             self._check()  # another process may have started and ended a run in between
             if self.settings.resume:
                 self.logs.mkdir(exist_ok=True)  # plugins may keep files of their own there
@@ -100,18 +114,34 @@ class ResultsDirectory:
             self._lock.release()
             raise
 
+    def _choose(self) -> None:
+        """Decide for ``resume: auto`` whether to resume, to start over in place, or to start."""
+        if self.settings.resume != AUTO:
+            return
+        mark = read_mark(self.path)
+        begun = mark is not None and outcome_in(self.path) in (None, "failed")
+        # A run that was moved aside with checkpoints is never replaced by chance: reading a checkpoint reports it.
+        aside = [] if mark is None else [path / CHECKPOINTS for path in self._replaced.kept(mark)]
+        saved = any(map(find_checkpoints, (self.checkpoints, *aside)))
+        self.settings = attrs.evolve(self.settings, resume=saved, force=begun and not saved)
+        if self.settings.force:
+            log.info("%s: has no checkpoint yet, and starts over", self.path)
+            with suppress(RlcoreError):  # a damaged file
+                seed = value_at(read_document(self.configuration).data, ("env_settings", "seed"))
+                self.begun_seed = seed if is_whole(seed) else None
+
     @property
     def _continuing(self) -> bool:
-        return self.settings.resume or self.settings.inference
+        return self.settings.resume is True or self.settings.inference
 
     def _check(self) -> None:
         """Raises RunStateError if the directory lacks the run to resume, or holds one that may not be replaced."""
         if self.path.is_symlink():
             raise RunStateError(f"{self.path}: is a symbolic link; name the run's real directory")
         mark = read_mark(self.path)
+        copied = self.settings.resume and find_checkpoints(self.checkpoints)  # without its mark, it can be resumed
         if self._continuing:
-            # A run that was copied without its mark can be resumed.
-            if mark is None and not find_checkpoints(self.checkpoints):
+            if mark is None and not copied:
                 option = "--resume" if self.settings.resume else "--inference"
                 aside = self.path.with_name(f"{self.path.name}.replaced")  # by a process that was killed
                 moved = f"; {aside} holds a run that was to be replaced" if aside.is_dir() else ""
@@ -121,21 +151,19 @@ class ResultsDirectory:
                 )
             if self.settings.resume:
                 require_no_links(self.path, mark or Mark())
-        elif mark is None and self.path.exists() and not self._is_bare():
+        elif mark is None and self.path.exists() and not (self._is_bare() or copied):
             raise RunStateError(
                 f"{self.path}: exists and is not a run of rlcore (it has no {MARK}), so nothing in it is touched; "
                 "choose another --run-id or --results-dir"
             )
         if not self.settings.inference:
             require_format(self.checkpoints)  # before --force is advised, which would not help
-        if mark is None or self._continuing or self.settings.force:
+        if mark is None or self._continuing or self.settings.resume or self.settings.force:
             return
         reason = why_force(self.path, mark)
-        if reason is None:
-            return
-        if not self._lock.held and is_locked(self.path):
-            raise RunStateError(in_use(self.path))  # --force would not help
-        raise RunStateError(f"{self.path}: {reason}")
+        # Where another process writes, --force would not help: taking the lock says so.
+        if reason is not None and (self._lock.held or not is_locked(self.path)):
+            raise RunStateError(f"{self.path}: {reason}")
 
     def no_checkpoint(self) -> str:
         """The message for a run that has no checkpoint to read."""
@@ -162,8 +190,8 @@ class ResultsDirectory:
                 continue
             if entry.name != LOCK:
                 return False
-            # Locking empties the file: one with a content belongs to another program.
-            if not self._lock.held and entry.stat().st_size:
+            # Locking empties the file: one with another content belongs to another program.
+            if not self._lock.held and entry.stat().st_size and not holder(self.path):
                 return False
         return True
 

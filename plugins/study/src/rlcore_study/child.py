@@ -25,6 +25,8 @@ def end_with(pipe: int) -> None:
 
 
 def main() -> None:
+    # The parent may ignore it, as under submitit. This process needs it for the end of the parent.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     pipe = os.dup(0)  # workers and engines, which inherit standard input, get none of it
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

@@ -10,12 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import click
 
 from rlcore import (
+    CheckpointSettings,
     ConfigError,
     Run,
     RunConfig,
@@ -31,7 +32,16 @@ from rlcore import (
 from rlcore_study.command import print_study
 from rlcore_study.lines import identity
 from rlcore_study.names import run_id
-from rlcore_study.side_by_side import Ended, Job, cores, has_checkpoint, side_by_side, steps_of
+from rlcore_study.side_by_side import (
+    AUTO,
+    LOCK_SECONDS,
+    Ended,
+    Job,
+    cores,
+    has_checkpoint,
+    side_by_side,
+    steps_of,
+)
 
 _PART = re.compile(r"(\d{1,20})(?:-(\d{1,20}))?")  # longer numbers are no seeds, and slow to read
 CONFIGURATION = "configuration.yaml"
@@ -78,19 +88,24 @@ def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callab
     saved_configs = without_config and options["resume"] and options["run_id"]
     config = None if saved_configs else make_run().config
     study, results = _study(options, config)
+    settings = CheckpointSettings() if config is None else config.checkpoint_settings
+    # A run of which only the directory has the configuration cannot start there, so that is decided here.
+    auto = AUTO in (options["resume"], settings.resume) and config is not None
+    resume: bool | Literal["auto"] = "auto" if auto else bool(options["resume"])
     runs = {seed: user_path(results) / run_id(study, seed) for seed in seeds}
-    if not options["resume"] and not options["force"]:
+    if not resume and not options["force"]:
         _refuse_existing(runs.values())
-    run_words = _without(words, ("seeds", "jobs"), ("resume",))
+    run_words = _without(words, ("seeds", "jobs"), ("resume", "resume-auto"))
     changes = _without(run_words, ("run-id", "results-dir"), ())  # of saved configurations
     continues_done = options["checkpoint"] is not None or (config is None and changes)
     jobs = []
     for seed, directory in runs.items():
-        if options["resume"] and not continues_done and _is_done(directory, config):
+        if resume and not continues_done and _is_done(directory, config):
             echo(f"{directory.name}  is done already")
             continue
         of_run = ("--run-id", directory.name, "--seed", str(seed))
-        job = Job(directory.name, directory, _with(run_words, of_run), resume=options["resume"])
+        wait = LOCK_SECONDS if settings.wait_for_lock is None else settings.wait_for_lock
+        job = Job(directory.name, directory, _with(run_words, of_run), resume=resume, wait=wait)
         if config is not None:
             job = attrs.evolve(job, steps=steps_of(config))
         else:
@@ -104,9 +119,10 @@ def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callab
         if ended.code:
             failed.append(ended)
 
-    number = side_by_side(jobs, at_once, note)
+    number = side_by_side(jobs, at_once, note, signals=settings.signals())
+    again = "the same command" if auto else "the same command with --resume"
     if number is not None:
-        echo("interrupted; the same command with --resume continues", err=True)
+        echo(f"interrupted; {again} continues", err=True)
         return 128 + number
     earlier = []
     for ended in failed:
@@ -122,7 +138,7 @@ def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callab
     names = ", ".join(ended.job.run_id for ended in failed)
     verb, pronoun = ("is", "it") if len(failed) == 1 else ("are", "them")
     problem = f"{len(failed)} of {len(seeds)} runs {verb} not done: {names}"
-    echo(f"{problem}; the same command with --resume continues {pronoun}", err=True)
+    echo(f"{problem}; {again} continues {pronoun}", err=True)
     return failed[0].code
 
 

@@ -1,8 +1,9 @@
 """Runs several ``rlcore run`` processes side by side: progress lines, one Ctrl-C for all, and resumes after kills.
 
-A run belongs to the process that started it. When that process gets SIGINT, SIGTERM or SIGHUP, all runs get it too,
-and each saves a checkpoint; at the second one, all end at once. If that process is killed, each run saves a checkpoint
-and ends by itself (:mod:`rlcore_study.child`). Nothing but the run directories remembers which runs there were.
+A run belongs to the process that started it. When that process gets SIGINT, SIGTERM, SIGHUP or another signal that the
+configuration names, all runs get it too, and each saves a checkpoint; at the second one, all end at once. If that
+process is killed, each run saves a checkpoint and ends by itself (:mod:`rlcore_study.child`). Nothing but the run
+directories remembers which runs there were.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
-from rlcore import RunConfig, find_checkpoints, is_locked, python_command
+from rlcore import CheckpointSettings, RunConfig, echo, find_checkpoints, is_locked, python_command
 from rlcore_study.lines import Lines, Summaries
 
 LOOK_SECONDS = 0.1
 LOCK_SECONDS = 120.0  # for the runs of an earlier process, which was killed, to save their checkpoints
 TWICE_SECONDS = 0.5  # a signal repeated within these seconds counts as one, as in a run
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+AUTO = "auto"
+STOPS = CheckpointSettings().signals()  # of a configuration that names no others
 
 
 @attrs.frozen
@@ -37,17 +39,20 @@ class Job:
         run_id: The name of the run, for its line.
         directory: The run directory.
         words: The words after ``rlcore run``, without ``--resume``.
-        resume: Whether the run is continued if it has a checkpoint. Without one, it starts from the beginning.
+        resume: Whether the run is continued if it has a checkpoint. Without one, it starts from the beginning. With
+            ``"auto"``, the process of the run decides.
         new: The words for a start from the beginning, if they are others.
         steps: Agent steps that all behaviors are to learn together; 0 if that is not known.
+        wait: Seconds to wait for another process of the run to end.
     """
 
     run_id: str
     directory: Path
     words: tuple[str, ...]
-    resume: bool = False
+    resume: bool | Literal["auto"] = False
     new: tuple[str, ...] | None = None
     steps: int = 0
+    wait: float = LOCK_SECONDS
 
 
 @attrs.frozen
@@ -59,17 +64,14 @@ class Ended:
         code: The exit code; 128 + N for a process that was killed by signal N.
         error: The error that the process printed, or its last line; empty if it printed none.
         seconds: The time that the process took.
+        interrupted: Whether a signal ended it that has a run save a checkpoint.
     """
 
     job: Job
     code: int
     error: str
     seconds: float
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether a signal that a user may send ended it; it has saved a checkpoint."""
-        return self.code in {128 + number for number in SIGNALS}
+    interrupted: bool
 
     @property
     def killed(self) -> bool:
@@ -176,8 +178,12 @@ class Running:
         summaries: The steps and the latest values that the run has written.
     """
 
-    def __init__(self, job: Job, say: Callable[[str], None], alone: bool = True) -> None:
+    def __init__(
+        self, job: Job, say: Callable[[str], None], alone: bool = True, signals: Mapping[int, bool] = STOPS
+    ) -> None:
+        """``signals`` have the run save a checkpoint; each with whether the run then ends."""
         self.job = job
+        self._codes = {128 + number for number, ends in signals.items() if ends}
         # Runs side by side have the cores for themselves, one each; OpenMP reads this, and rlcore-torch.
         self._limits = {} if alone else {"OMP_THREAD_LIMIT": "1"}
         self.summaries = Summaries(job.directory)
@@ -188,7 +194,7 @@ class Running:
     @property
     def waits(self) -> bool:
         """Whether the process is not started yet, because another one is still writing to the run directory."""
-        if self._process is not None or monotonic() - self._asked >= LOCK_SECONDS:
+        if self._process is not None or monotonic() - self._asked >= self.job.wait:
             return False
         return is_locked(self.job.directory)
 
@@ -203,7 +209,9 @@ class Running:
             return
         job = self.job
         words = job.words
-        if job.resume and has_checkpoint(job.directory):
+        if job.resume == AUTO:
+            words = (f"--resume={AUTO}", *words)
+        elif job.resume and has_checkpoint(job.directory):
             words = ("--resume", *words)
         else:
             self.summaries.ignore_present()
@@ -218,7 +226,7 @@ class Running:
         if code is None:
             return None
         seconds = monotonic() - self._process.begun
-        return Ended(self.job, code, self._process.error, seconds)
+        return Ended(self.job, code, self._process.error, seconds, code in self._codes)
 
     def close(self) -> None:
         """Let the run save a checkpoint and end, and wait for it."""
@@ -232,13 +240,15 @@ def side_by_side(
     at_once: int,
     ended: Callable[[Ended], None] = lambda run: None,
     look: Callable[[Running], None] = lambda run: None,
+    signals: Mapping[int, bool] = STOPS,
 ) -> int | None:
     """Run ``jobs``, at most ``at_once`` at a time, until all have ended.
 
     A job is taken from ``jobs`` when there is room for it, so that an iterator may choose it by the results of earlier
     ones; it yields None while it cannot choose yet. ``ended`` is called with each run that has ended, and
     ``look`` several times a second with each run that is going on; it may stop it. A run that fails does not stop
-    others. Returns the number of the signal that ended all runs; None if none did. Call it in the main thread.
+    others. ``signals`` are passed on to all runs, each with whether they then end. Returns the number of the
+    signal that ended all runs; None if none did. Call it in the main thread.
     """
     waiting = iter(jobs)
     left = True
@@ -251,7 +261,7 @@ def side_by_side(
                 seen.add(text)
                 lines.say(f"{run}  {text}")
 
-        with _forwarded(running) as received:
+        with _forwarded(running, signals) as received:
             stopping = False
             try:
                 while left or running:
@@ -260,7 +270,7 @@ def side_by_side(
                         left = job is not _NONE_LEFT
                         if not isinstance(job, Job):
                             break
-                        running.append(_begin(job, lines, say, alone=at_once == 1))
+                        running.append(_begin(job, lines, say, at_once == 1, signals))
                     if received and not stopping:
                         lines.say("stopping: the runs save a checkpoint; a second Ctrl-C or SIGTERM ends them at once")
                         stopping = True
@@ -277,8 +287,10 @@ def side_by_side(
 _NONE_LEFT = object()
 
 
-def _begin(job: Job, lines: Lines, say: Callable[[str, str], None], alone: bool) -> Running:
-    run = Running(job, lambda text: say(text, job.run_id), alone)
+def _begin(
+    job: Job, lines: Lines, say: Callable[[str, str], None], alone: bool, signals: Mapping[int, bool]
+) -> Running:
+    run = Running(job, lambda text: say(text, job.run_id), alone, signals)
     text = "waits for another process of this run to end" if run.waits else ""
     lines.start(job.run_id, job.steps, text)
     return run
@@ -313,8 +325,8 @@ def _look(
 
 
 @contextmanager
-def _forwarded(running: Sequence[Running]) -> Iterator[list[int]]:
-    """Send signals that this process gets to all runs. The list that is yielded has the first one.
+def _forwarded(running: Sequence[Running], signals: Mapping[int, bool]) -> Iterator[list[int]]:
+    """Send signals that this process gets to all runs. The list that is yielded has the first one that ends them.
 
     A signal that was ignored before stays ignored, as in a run.
     """
@@ -322,7 +334,9 @@ def _forwarded(running: Sequence[Running]) -> Iterator[list[int]]:
     times: list[float] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if not received:
+        if not signals[number]:
+            pass  # each run saves a checkpoint and continues
+        elif not received:
             received.append(number)
             times.append(monotonic())
         elif number not in (signal.SIGINT, signal.SIGTERM) or monotonic() - times[0] < TWICE_SECONDS:
@@ -331,8 +345,10 @@ def _forwarded(running: Sequence[Running]) -> Iterator[list[int]]:
             run.stop(number)
 
     handlers = {}
-    for number in SIGNALS:
+    for number in signals:
         handler = signal.getsignal(number)
+        if number == signal.SIGTERM and handler == signal.SIG_IGN:
+            echo("warning: SIGTERM has no effect: the process that started this one ignores it", err=True)
         if handler not in (signal.SIG_IGN, None):
             handlers[number] = handler
             signal.signal(number, handle)

@@ -17,27 +17,29 @@ import socket
 import sys
 from contextlib import suppress
 from multiprocessing import current_process, spawn
-from typing import Any, NoReturn
+from typing import Any
 
 from rlcore_workers.channel import ANSWER, ATTACH, CALL, FAILED, STEP, Channel
 from rlcore_workers.ending_process import kill_descendants
 
 PR_SET_PDEATHSIG = 1  # of prctl(2): the signal that the end of the parent sends
 # The run decides when a worker ends: a terminal and a batch system send these to every process.
-IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGXCPU", "SIGALRM")
+DUMP = signal.SIGPROF  # the run sends it to a worker that hangs
 
 
 def main() -> None:
     """Serve one worker of the run at the other end of the socket, until the run closes it."""
     descriptor = int(sys.argv[1])
-    signal.signal(signal.SIGUSR2, _end)
+    guard = os.getppid()
+    signal.signal(signal.SIGUSR2, lambda *_: _end_after(guard))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGUSR2, 0, 0, 0)
     for name in IGNORED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the run blocked signals until here
     faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1)  # the run sends it to a worker that hangs
+    faulthandler.register(DUMP)
     logging.basicConfig(format="%(levelname)s:%(name)s:%(message)s", level=logging.WARNING)
     os.set_inheritable(descriptor, False)
     channel = Channel(socket.socket(fileno=descriptor))
@@ -58,10 +60,14 @@ def main() -> None:
     os._exit(0)  # threads and exit handlers of environments must not keep the process alive
 
 
-def _end(*_: Any) -> NoReturn:
-    """The guard of this process was killed; what environments started must not outlive it."""
-    kill_descendants()
-    os._exit(1)
+def _end_after(guard: int) -> None:
+    """End if the ``guard`` was killed: what environments started must not outlive it.
+
+    A batch system may send the signal too, while the guard is there.
+    """
+    if os.getppid() != guard:
+        kill_descendants()
+        os._exit(1)
 
 
 def _import_main(preparation: dict[str, Any]) -> None:

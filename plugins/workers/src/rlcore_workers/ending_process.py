@@ -70,7 +70,19 @@ if __name__ != "__main__":
 
 # SIGKILL would end the guard alone. A command has no use for the signal of a timer that it did not set.
 KILL = getattr(signal, "SIGVTALRM", 0)
-PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
+PASSED_ON = (
+    "SIGINT",
+    "SIGTERM",
+    "SIGHUP",
+    "SIGQUIT",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGALRM",
+    "SIGXCPU",
+    "SIGPROF",
+    "SIGCONT",
+    "SIGWINCH",
+)
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_SECONDS = 0.5  # between two looks at the parent, where the system has no news of its end

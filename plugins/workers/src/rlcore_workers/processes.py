@@ -42,7 +42,8 @@ LOOK_SECONDS = 0.5  # a dead worker whose channel a process of an environment ho
 MESSAGE_SECONDS = 60
 ENDING_SECONDS = 1.0
 TRACEBACK_SECONDS = 0.5  # that a worker which hangs has to write where it hangs
-_BLOCKED = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
+_OF_BATCH_SYSTEMS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU")
+_BLOCKED = {getattr(signal, name) for name in _OF_BATCH_SYSTEMS if hasattr(signal, name)}
 
 
 class ProcessWorker:
@@ -174,7 +175,7 @@ class ProcessWorker:
         before = self._written
         last = before
         with suppress(OSError):
-            self.process.send_signal(signal.SIGUSR1)
+            self.process.send_signal(signal.SIGPROF)
         deadline = monotonic() + TRACEBACK_SECONDS
         while monotonic() < deadline and not self.ended:
             sleep(0.02)

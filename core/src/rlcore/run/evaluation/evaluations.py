@@ -138,7 +138,7 @@ class Evaluations(BoundaryPart):
         started = perf_counter()
         session = self._session
         try:
-            result = session.context.ranks.lead(self._play, session.stopping)
+            result = session.context.ranks.lead(self._play, session.pausing)
         except Exception as error:
             self._abandon()
             # All that learns is as it was before. A plugin that answered wrongly, such as a curriculum, may have misled

@@ -26,6 +26,7 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import canonical
 from rlcore.run.saved.data import read_saved_configuration
 from rlcore.settings import CheckpointSettings, RunConfig
+from rlcore.settings.blocks import AUTO
 from rlcore.storage.mark import LOGS
 from rlcore.storage.status import metadata_of
 
@@ -122,7 +123,7 @@ def directory_to_continue(document: Document) -> Path | None:
     block = document.data.get("checkpoint_settings")
     if not isinstance(block, Mapping):
         return None
-    if True not in (block.get("resume"), block.get("inference")):
+    if block.get("resume") not in (True, AUTO) and block.get("inference") is not True:
         return None
     defaults = attrs.fields(CheckpointSettings)
     results_dir = block.get("results_dir", defaults.results_dir.default)

@@ -14,6 +14,10 @@ from rlcore import debug_option
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--run-id", help="Name of the sweep; its directory is results/RUN_ID. By default the name of CONFIG.")
 @click.option("--results-dir", help="Directory of the directories of sweeps.")
+@click.option(
+    "--resume", type=click.Choice(["auto"]), help="As without it, but waits for another process of this name."
+)
+@click.option("--wait-for-lock", type=float, metavar="SECONDS", help="Wait for another process of this name to end.")
 @click.option("--trials", type=click.IntRange(1), help="Trials in all; more than before continue a finished sweep.")
 @click.option("--jobs", type=click.IntRange(1), help="Trials that train at the same time.")
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of CONFIG.")
@@ -23,6 +27,8 @@ def sweep_command(
     config: Path,
     run_id: str | None,
     results_dir: str | None,
+    resume: str | None,
+    wait_for_lock: float | None,
     trials: int | None,
     jobs: int | None,
     sets: tuple[str, ...],
@@ -30,7 +36,8 @@ def sweep_command(
 ) -> int:
     """Search the hyperparameters that the block sweep of CONFIG names.
 
-    The same command continues a sweep that was stopped or killed. Ctrl-C saves a checkpoint of each trial.
+    The same command continues a sweep that was stopped or killed, and trains nothing if all trials have ended. Ctrl-C
+    saves a checkpoint of each trial.
     """
     from rlcore import RunStateError, apply_overrides, echo, load_plugins_for, read_document
     from rlcore_study.sweep.opening import opened
@@ -42,6 +49,8 @@ def sweep_command(
         ("sweep", "jobs"): jobs,
         ("checkpoint_settings", "run_id"): run_id,
         ("checkpoint_settings", "results_dir"): results_dir,
+        ("checkpoint_settings", "resume"): resume,
+        ("checkpoint_settings", "wait_for_lock"): wait_for_lock,
     }
     document = apply_overrides(read_document(config), sets, options)
     plugins = load_plugins_for(document, dash_p=dash_p)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from filelock import FileLock, Timeout
 
 from rlcore import (
     ConfigError,
     DamagedFile,
+    DirectoryLock,
     Document,
     Plugins,
     RunConfig,
@@ -20,7 +20,6 @@ from rlcore import (
     dotted,
     echo,
     name_problem,
-    require_lock_file,
     user_path,
 )
 from rlcore_study.documents import by_path
@@ -30,6 +29,9 @@ from rlcore_study.sweep.trials import SWEEP, SavedSweep, read_sweep, writing
 
 MAY_CHANGE = (("sweep", "trials"), ("sweep", "jobs"))
 LOCK = ".lock"
+BEST = "best.yaml"
+TRIALS = "trial-"
+TEMPORARY = ".rlcore-tmp-"  # a file that a process was writing when it was killed
 SHOWN_KEYS = 5
 
 
@@ -49,22 +51,33 @@ def opened(document: Document, plugins: Plugins, name: str) -> Iterator[SavedSwe
     directory = user_path(base.checkpoint_settings.results_dir) / name
     if (directory / "rlcore_run.json").exists() or (directory / "configuration.yaml").exists():
         raise RunStateError(f"{directory}: is the directory of a run; give the sweep another name with --run-id")
+    _require_own(directory)
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    with _locked(directory):
+    with _locked(directory, base.checkpoint_settings.lock_seconds):
         yield _begun(directory, document, plugins, settings, base)
 
 
+def _require_own(directory: Path) -> None:
+    """Raise RunStateError for a directory that has files and is not a sweep."""
+    if not directory.is_dir() or (directory / SWEEP).exists():
+        return
+    for entry in directory.iterdir():
+        if entry.name not in (LOCK, BEST) and not entry.name.startswith((TRIALS, TEMPORARY)):
+            raise RunStateError(
+                f"{directory}: exists and is not a sweep (it has no {SWEEP}, but {entry.name}), so nothing in it is "
+                "touched; choose another --run-id or --results-dir"
+            )
+
+
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    require_lock_file(directory / LOCK)
-    lock = FileLock(directory / LOCK)
+def _locked(directory: Path, seconds: float) -> Iterator[None]:
+    lock = DirectoryLock(directory)
     with writing(directory / LOCK):
         try:
-            lock.acquire(timeout=1.0)
-        except Timeout as error:  # which is an OSError, and none of the disk
-            advice = "wait or stop it, or give this sweep another name with --run-id"
-            raise RunStateError(f"{directory}: another process trains a sweep of this name; {advice}") from error
+            lock.acquire(max(seconds, 1.0))
+        except RunStateError as error:
+            raise RunStateError(f"{error}, or give this sweep another name with --run-id") from error
     try:
         yield
     finally:

@@ -26,12 +26,12 @@ from rlcore import (
 from rlcore_study.documents import at_path, finite, items_at
 from rlcore_study.side_by_side import Ended, Job, Running, side_by_side, steps_of
 from rlcore_study.sweep.block import configuration, without_replays
+from rlcore_study.sweep.opening import BEST
 from rlcore_study.sweep.optuna_study import Judge, values_of
 from rlcore_study.sweep.pruning import PRUNED, evaluations_in
 from rlcore_study.sweep.space import described
 from rlcore_study.sweep.trials import SavedSweep, SeedResult, Trial, writing
 
-BEST = "best.yaml"
 KILLS = 5  # of one run, in one command, without a checkpoint between them
 
 
@@ -68,7 +68,8 @@ class Sweep:
         at_once = min(jobs, lag + 1)
         if at_once < jobs:
             self._say_once(f"at most {at_once} trials train at the same time, because this sweep has unseen: {lag}")
-        stopped = side_by_side(self._jobs(), at_once, self._run_ended, self._look)
+        signals = configuration(self.document, self.plugins, {}).checkpoint_settings.signals()
+        stopped = side_by_side(self._jobs(), at_once, self._run_ended, self._look, signals)
         if self.problem:
             raise RunStateError(self.problem)
         return stopped
