@@ -90,4 +90,5 @@ def test_mistakes_end_the_command_with_the_message_and_the_code_of_rlcore(tmp_pa
     assert output.count("the file has no behavior 'P'") == 1
     assert "start again" not in output
     output = rlcore(tmp_path, *RANKS, "--gpus", "1", "--wait", "2", "config.yaml", code=3)
-    assert "the cluster has no room for 2 ranks of 1 CPU, 1 GPU, one of them on this host" in output
+    place = "the cluster has no room for 2 ranks of 1 CPU, 1 GPU, one of them on this host"
+    assert f"{place}: 2 of 2 CPU, 0 of 0 GPU is free, also after 2 s (--wait)" in output

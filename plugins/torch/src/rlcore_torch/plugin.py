@@ -231,7 +231,8 @@ def rlcore_run_started(run: RunContext) -> None:
     warnings = import_module("rlcore_torch.warnings_at_start")
     for message in warnings.chosen_encoders(run):
         log.info("%s", message)
-    for message in chain(warnings.unused_encoders(run), warnings.few_gradient_steps(run)):
+    of_run = (warnings.unused_encoders(run), warnings.few_gradient_steps(run), warnings.alone_in_slurm(run))
+    for message in chain.from_iterable(of_run):
         log.warning("%s", message)
     import_module("rlcore_torch.layouts").advised(run, {})
 

@@ -1,8 +1,9 @@
-"""Messages of a run that starts: few gradient steps, encoders of small images, encoders with nothing to read."""
+"""Messages of a run that starts: few gradient steps, encoders of small images and with nothing to read, Slurm."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -12,10 +13,21 @@ from rlcore_torch.networks.image_sizes import BY_SIZE, encoder_by_size
 from rlcore_torch.networks.settings import NetworkSettings
 from rlcore_torch.settings import OffPolicySettings, OnPolicySettings
 
-__all__ = ["MOST_AGENT_STEPS", "chosen_encoders", "few_gradient_steps", "unused_encoders"]
+__all__ = ["MOST_AGENT_STEPS", "alone_in_slurm", "chosen_encoders", "few_gradient_steps", "unused_encoders"]
 
 MOST_AGENT_STEPS = 64  # for one gradient step; more of them are many
 ADVICE = "small environments learn faster with more gradient steps"
+
+
+def alone_in_slurm(run: RunContext) -> Iterator[str]:
+    """Yield a message if Slurm has several tasks for a run that trains in one process."""
+    tasks = os.environ.get("SLURM_NTASKS", "")
+    if run.ranks.size == 1 and tasks.isdecimal() and int(tasks) > 1:
+        yield (
+            f"SLURM_NTASKS is {tasks}: this process trains alone, and knows nothing of others that srun starts; to "
+            "train in several ranks, use torchrun: srun --ntasks-per-node 1 rlcore torchrun --nnodes N "
+            "--nproc-per-node K"
+        )
 
 
 def few_gradient_steps(run: RunContext) -> Iterator[str]:

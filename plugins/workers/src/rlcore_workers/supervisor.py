@@ -236,10 +236,18 @@ class Supervisor:
 
         Raises the error of the run if a worker must not be started again.
         """
+        try:
+            # What happens is said first: to kill a worker on a host that was cut off may take Ray long.
+            return self._decide(failures, doing)
+        finally:
+            for part in failures:  # all of them: one that hangs must not get another call
+                self.kill(part)
+
+    def _decide(self, failures: Mapping[int, WorkerFailed], doing: str) -> tuple[list[int], list[int]]:
+        """Return which workers to start again, and which to do without, and say so."""
         again: list[int] = []
         dropped: list[int] = []
-        for part in failures:  # all of them first: one that hangs must not get another call
-            self.kill(part)
+        left = len(self.workers.keys() - failures.keys())
         for part, failure in sorted(failures.items()):
             if failure.final and failure.raised is not None:  # another start would not help
                 raise failure.raised from WorkerTraceback(failure.details)
@@ -254,7 +262,7 @@ class Supervisor:
                 self._history[part].add()
                 self.restarts += 1
                 again.append(part)
-            elif policy == "drop" and len(self.workers) >= self._settings.min_workers:
+            elif policy == "drop" and left >= self._settings.min_workers:
                 log.warning("%s; the run continues without it, because %s", text, refused)
                 dropped.append(part)
             else:

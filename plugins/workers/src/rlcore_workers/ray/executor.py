@@ -17,6 +17,7 @@ from rlcore import Environment, RunContext, one_line
 from rlcore_workers import BatchArrays, Layout, PartMessages, Task, Worker, WorkerFailed
 from rlcore_workers import create_environment as create_in_workers
 from rlcore_workers.ray.actor import PartActor, main_module
+from rlcore_workers.ray.room import free_room
 from rlcore_workers.ray.session import connection
 from rlcore_workers.ray.settings import RaySettings
 
@@ -35,8 +36,10 @@ class RayWorker:
         answer: Reference to the answer of the call that was begun.
     """
 
-    def __init__(self, task: Task, actor: Any) -> None:
+    def __init__(self, task: Task, actor: Any, reserved: Collection[str]) -> None:
+        """``reserved`` are the names of what Ray reserves for the actor."""
         self.actor = actor
+        self._reserved = reserved
         self.answer: ray.ObjectRef[Any]
         self._task = task
         self._messages: PartMessages
@@ -82,8 +85,8 @@ class RayWorker:
                 return WorkerFailed(f"{text}; it is {ray.get(self._process)}")
             except ray.exceptions.RayError as error:
                 return _lost(error)
-        free = {name: amount for name, amount in ray.available_resources().items() if "memory" not in name}
-        return WorkerFailed(f"{text}: Ray has not started it; the cluster has {free} free (environment.workers.cpus)")
+        free = free_room(self._reserved)
+        return WorkerFailed(f"{text}: Ray has not started it, because {free} is free (environment.workers.cpus)")
 
 
 def _lost(error: Exception) -> WorkerFailed:
@@ -111,6 +114,7 @@ class RayExecutor:
         import ray
 
         self._connected = True
+        self._reserved = ("CPU", *settings.resources)
         self._workers: set[RayWorker] = set()
         self._actors = ray.remote(PartActor).options(
             num_cpus=settings.cpus,
@@ -123,7 +127,7 @@ class RayExecutor:
 
     def start(self, task: Task) -> RayWorker:
         """Ask Ray for an actor, as :meth:`rlcore_workers.Executor.start` says."""
-        worker = RayWorker(task, self._actors.remote(task.part))
+        worker = RayWorker(task, self._actors.remote(task.part), self._reserved)
         self._workers.add(worker)
         return worker
 

@@ -21,6 +21,7 @@ import attrs
 
 from rlcore import EnvironmentFailed, ExitCode, RlcoreError, echo, one_line
 from rlcore_workers.ray.process_actor import STDERR, Place, ProcessActor
+from rlcore_workers.ray.room import free_room
 
 LOOK_SECONDS = 0.5
 END_SECONDS = 15.0  # for ranks to report after one of them has failed with an error; they can save nothing without it
@@ -163,11 +164,8 @@ class RankJob:
                 _say(f"waiting: {self._no_room()}")
 
     def _no_room(self) -> str:
-        import ray
-
-        free = {name: amount for name, amount in ray.available_resources().items() if _is_countable(name)}
         ranks = f"{self.count} ranks of {_amounts(self.reserved)}, one of them on this host"
-        return f"the cluster has no room for {ranks}: {_amounts(free)} is free"
+        return f"the cluster has no room for {ranks}: {free_room(self.reserved)} is free"
 
 
 def exit_code(ranks: Sequence[Rank]) -> int:
@@ -315,17 +313,14 @@ def _failures(ranks: Sequence[Rank]) -> str:
     for number, code in (by_signal or codes).items():
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         if ranks[number].lost:
-            how = "its host or actor was lost"
-        parts.append(f"rank {number} ended ({how})")
+            parts.append(f"rank {number} does not answer: its actor or {ranks[number].place.host} was lost")
+        else:
+            parts.append(f"rank {number} ended ({how})")
     return ", ".join(parts)
 
 
 def _amounts(resources: Mapping[str, float]) -> str:
     return ", ".join(f"{amount:g} {name}" for name, amount in resources.items()) or "nothing"
-
-
-def _is_countable(name: str) -> bool:
-    return "memory" not in name and not name.startswith("node:")
 
 
 def _print_line(stream: int, line: bytes) -> None:
