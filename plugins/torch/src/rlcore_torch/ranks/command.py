@@ -20,5 +20,9 @@ def torchrun_command(words: tuple[str, ...]) -> int:
     the exit code of the ranks and with one line, and passes USR1, USR2 and XCPU on too.
     """
     from rlcore_torch.ranks.launcher import launch
+    from rlcore_torch.ranks.watchdog import end_process
 
-    return launch(words)
+    code = launch(words)
+    if click.get_current_context().find_root().obj:  # the process is of this command alone
+        end_process(code)  # PyTorch's store would wait ten seconds for a host that is lost
+    return code

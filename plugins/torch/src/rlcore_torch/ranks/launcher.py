@@ -11,10 +11,9 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from threading import Event, Thread
 from time import monotonic
@@ -23,6 +22,7 @@ from typing import Any, NoReturn
 import click
 
 from rlcore import ConfigError, ExitCode, RanksFailed, echo, one_line, python_command
+from rlcore_torch.ranks.watchdog import end_process
 
 SAVING = ("SIGUSR1", "SIGUSR2", "SIGXCPU")  # signals that PyTorch passes on only if it is told to
 LOOK_SECONDS = 0.5
@@ -194,10 +194,7 @@ def _watch(options: Namespace, ranks: RanksHere, done: Event) -> None:
             host, port = place
             lost = f"{host}:{port}, where the hosts meet, does not answer: {host} was lost, or this host is cut off"
             echo(f"error: {lost}; {_failures(codes)}", err=True)
-            for stream in (sys.stdout, sys.stderr):
-                with suppress(OSError, ValueError, AttributeError):
-                    stream.flush()
-            os._exit(exit_code(codes))
+            end_process(exit_code(codes))
         if now - ended_at > WAIT_SECONDS and not said:
             said = True
             echo(f"{_failures(codes)}; waiting for {options.nnodes} hosts to start all ranks again", err=True)

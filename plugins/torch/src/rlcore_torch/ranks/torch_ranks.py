@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -32,7 +31,7 @@ from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
 from rlcore_torch.ranks.episodes import EpisodeRanks
 from rlcore_torch.ranks.shared_memory import SharedMemory
 from rlcore_torch.ranks.store import RankStore, StoreLost, in_thread
-from rlcore_torch.ranks.watchdog import Watchdog
+from rlcore_torch.ranks.watchdog import Watchdog, end_process
 
 T = TypeVar("T")
 Number = TypeVar("Number", bound=np.generic)
@@ -340,10 +339,7 @@ class TorchRanks(EpisodeRanks):
     def _end(self, limit: str) -> None:
         """End the process, whose main thread is blocked."""
         echo(f"error: rank {self.rank}: an exchange with the other ranks did not end within {limit}", err=True)
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError, AttributeError):
-                stream.flush()
-        os._exit(RanksFailed.exit_code)
+        end_process(RanksFailed.exit_code)
 
     def _named(self, ranks: Sequence[int]) -> str:
         """``rank 2``; with its host, if the ranks are on several."""
