@@ -103,8 +103,8 @@ def test_sigterm_that_was_ignored_before_is_named_at_the_start(quick: Any) -> No
     assert process.returncode == 128 + signal.SIGUSR2
     lines = [line for line in errors.splitlines() if "SIGTERM has no effect" in line]
     assert lines == [
-        "warning: SIGTERM has no effect, because the process that started this one ignores it, as submitit does: end "
-        "the run with SIGUSR1, SIGUSR2, SIGXCPU"
+        "warning: SIGTERM has no effect, because the process that started this one ignores it, as submitit does; "
+        "signals of checkpoint_settings.stop_signals save and end the run: SIGUSR1, SIGUSR2, SIGXCPU"
     ]
     place.assert_resumes()
 

@@ -158,7 +158,5 @@ def test_a_run_learns_on_after_a_failure_and_ctrl_c_saves_it(tmp_path: Path, run
     assert result["outcome"] == "interrupted"
     shown = run_rlcore("status", str(tmp_path / "run"), "--allow-local")
     assert "workers: 1 started again, 2 aborted episodes, since the run was last started" in shown.stdout
-    shown = run_rlcore("status", str(tmp_path / "run"), "--json", "--no-plugins")
-    assert json.loads(shown.stdout)["workers"] == {"restarts": 1, "aborted_episodes": 2}
     saved = [int(each.name) for each in (tmp_path / "run" / "checkpoints").iterdir()]
     assert saved == [result["behaviors"]["A"]["steps"]]

@@ -152,11 +152,10 @@ def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
     for number in signals:
         handler = signal.getsignal(number)
         if number == signal.SIGTERM and handler == signal.SIG_IGN:
-            others = ", ".join(settings.stop_signals) or "Ctrl-C"
             log.warning(
-                "SIGTERM has no effect, because the process that started this one ignores it, as submitit does: end "
-                "the run with %s",
-                others,
+                "SIGTERM has no effect, because the process that started this one ignores it, as submitit does; "
+                "signals of checkpoint_settings.stop_signals save and end the run: %s",
+                ", ".join(settings.stop_signals),
             )
         if handler not in (signal.SIG_IGN, None):  # None: a handler that Python did not install
             handlers[number] = handler

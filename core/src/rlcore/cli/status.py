@@ -76,7 +76,6 @@ def _report(data: RunData) -> dict[str, Any]:
         "max_steps": max_steps,
         "steps": steps,
         "evaluation": scores,
-        "workers": _workers(data),
         "checkpoints": checkpoints,
         "damaged": data.damaged,
         "status": data.status,
@@ -109,18 +108,6 @@ def _progress(data: RunData) -> tuple[dict[str, int], dict[str, int]]:
     return steps, max_steps
 
 
-def _workers(data: RunData) -> dict[str, int] | None:
-    """What the latest summary says of workers; None for a run without workers."""
-    from rlcore.contracts.stats import Tag
-
-    latest = data.metrics[-1].stats if data.metrics else {}
-    restarts = latest.get(Tag.WORKER_RESTARTS)
-    aborted = latest.get(Tag.ABORTED_EPISODES)
-    if restarts is None or aborted is None:
-        return None
-    return {"restarts": int(restarts), "aborted_episodes": int(aborted)}
-
-
 def _print(data: RunData, report: Mapping[str, Any]) -> None:
     from rlcore.contracts.saved_values import has_form
     from rlcore.run.description import ResumePromise
@@ -130,7 +117,6 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
     result = report["result"]
     max_steps = report["max_steps"]
     scores = report["evaluation"]
-    workers = report["workers"]
     outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
     echo(f"{data.directory}: {'running' if data.running else outcome}")
     rows: list[tuple[Any, ...]] = [("behavior", "steps", "of", "mean reward", "checkpoints")]
@@ -157,10 +143,6 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
     problems = [checkpoint.problem for checkpoint in data.checkpoints if checkpoint.problem]
     for damage in (*data.damaged, *problems):
         echo(f"damaged: {damage}")
-    if workers:
-        restarts = workers["restarts"]
-        aborted = workers["aborted_episodes"]
-        echo(f"workers: {restarts} started again, {aborted} aborted episodes, since the run was last started")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+
 from rlcore import ExecutorSpec, hookimpl
 
 
@@ -15,3 +18,8 @@ def rlcore_executors() -> list[ExecutorSpec]:
             summary="processes of this machine that share memory",
         )
     ]
+
+
+@hookimpl
+def rlcore_status_printed(directory: Path) -> None:
+    import_module("rlcore_workers.status").print_workers(directory)
