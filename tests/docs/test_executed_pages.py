@@ -81,6 +81,7 @@ LINES = {
     "ghost_plugin": (120, ["docs/how-to/behaviors-and-turns.md"]),
     "a2c_plugin": (80, ["docs/tutorial/on-policy.md"]),
     "tqc_plugin": (200, ["docs/tutorial/algorithm.md"]), "optimizer_plugin": (80, None),
+    "spot_notice": (120, None),
 }  # fmt: skip
 
 

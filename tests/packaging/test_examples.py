@@ -46,6 +46,7 @@ GROUPS = (
             "exporter_plugin": "",
             "ghost_plugin": "not TestGhost and not is_learned or OfPPO and never_stopped",
             "optimizer_plugin": "not is_learned",
+            "spot_notice": "",
             "novelty_reward": "not is_solved or by_ppo and 21",
         },
     ),
