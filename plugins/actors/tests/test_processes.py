@@ -192,11 +192,11 @@ def free_port() -> int:
 
 @pytest.fixture
 def actor(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """``actor(PORT, TOKEN_FILE, "--wait", "5")``: ``rlcore actor`` as a process, killed at the end of the test."""
+    """``actor(PORT, TOKEN_FILE)``: ``rlcore actor`` as a process, killed at the end of the test."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(port: int, token: Path, *more: str) -> subprocess.Popen[str]:
-        words = ("actor", f"127.0.0.1:{port}", "--token-file", str(token), *more)
+    def start(port: int, token: Path, host: str = "127.0.0.1") -> subprocess.Popen[str]:
+        words = ("actor", f"{host}:{port}", "--token-file", str(token))
         process = subprocess.Popen(
             python_command("-m", "rlcore", *words),
             cwd=tmp_path,
@@ -238,12 +238,15 @@ def test_actors_with_another_token_are_refused(
     port = free_port()
     wrong = tmp_path / "wrong"
     wrong.write_text("another token of many characters")
-    run = make_run("corridor", {"count": 2, "local": 1, "listen": f"127.0.0.1:{port}"}, max_steps=200_000)
+    # An address that is not 127.0.0.1: the actor that the run starts connects there too.
+    host = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
+    workers = {"count": 2, "local": 1, "listen": f"{host}:{port}", "allow_public_bind": True}
+    run = make_run("corridor", workers, max_steps=200_000)
     with run:
         next(iter(run))
         own = tmp_path / "results/run/actors.token"
         assert own.stat().st_mode & 0o777 == 0o600 and len(read_token(own)) > 16
-        stranger = actor(port, wrong)
+        stranger = actor(port, wrong, host)
         out, _ = stranger.communicate(timeout=PATIENCE)
     assert stranger.returncode == 2 and "the learner has another token; give the token of this run" in out
 

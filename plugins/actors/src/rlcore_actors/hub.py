@@ -58,6 +58,8 @@ SIGN_SECONDS = 2.0  # between two signs of life to an actor that waits
 HELLO_SECONDS = 10.0
 END_SECONDS = 2.5  # that actors of this machine have to close their environments
 TOKEN_FILE = "actors.token"
+# Where a listener at all addresses is reached from this machine.
+LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # nosec B104 # compared with, not bound
 KEY: KeyPath = ("environment", "workers")
 # Of the configuration, what actors have no use for: packages for it may be absent on their hosts.
 LEFT_OUT = ("evaluation", "export", "stats")
@@ -224,7 +226,8 @@ class Hub:
 
     def _start(self, place: Place) -> None:
         try:
-            place.actor = LocalActor(place.number, self.address[1], self._token.decode())
+            host, port = self.address
+            place.actor = LocalActor(place.number, (LOOPBACK.get(host, host), port), self._token.decode())
         except OSError as error:
             raise EnvironmentFailed(f"actor {place.number} cannot be started: {error}") from error
 
@@ -331,6 +334,8 @@ class Hub:
             self._run.own_files(TOKEN_FILE)
             _write_token(Path(path), self._token)
         host, port = self.address
+        if host in LOOPBACK:  # all addresses of this machine
+            host = socket.gethostname()
         free = len(self._places) - self._settings.started
         log.info("%d places for actors: rlcore actor %s:%d --token-file %s", free, host, port, path)
 

@@ -26,7 +26,8 @@ class LocalActor:
     Raises OSError if it cannot be started.
     """
 
-    def __init__(self, place: int, port: int, token: str) -> None:
+    def __init__(self, place: int, address: tuple[str, int], token: str) -> None:
+        """``address`` is where this machine reaches the run."""
         self._place = place
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._process = EndingProcess(
@@ -36,8 +37,8 @@ class LocalActor:
             stderr=subprocess.STDOUT,
         )
         given = {
-            "host": "127.0.0.1",
-            "port": port,
+            "host": address[0],
+            "port": address[1],
             "token": token,
             "place": place,
             "level": logging.getLogger("rlcore").getEffectiveLevel(),
