@@ -63,8 +63,7 @@ def rlcore_config_sections() -> list[Preset]:
             trainer="appo",
             spaces={"discrete"},
             summary="APPO for discrete actions, such as CartPole and LunarLander",
-            source="as ppo-discrete, with half as many steps and fewer passes in an update; V-trace: Espeholt et al. "
-            "2018 (arXiv:1802.01561)",
+            source="as ppo-discrete; V-trace: Espeholt et al. 2018 (arXiv:1802.01561)",
         ),
         Preset(
             name="appo-continuous",
@@ -72,7 +71,6 @@ def rlcore_config_sections() -> list[Preset]:
             trainer="appo",
             spaces={"continuous", "hybrid"},
             summary="APPO for continuous actions, alone or beside discrete ones, such as Pendulum",
-            source="as ppo-continuous, with half as many steps and fewer passes in an update; V-trace: Espeholt et al. "
-            "2018 (arXiv:1802.01561)",
+            source="as ppo-continuous; V-trace: Espeholt et al. 2018 (arXiv:1802.01561)",
         ),
     ]

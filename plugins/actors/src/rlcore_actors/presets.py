@@ -1,7 +1,6 @@
 """Values of APPO for two classes of environments: the presets of rlcore-actors.
 
-They are those of ``ppo-discrete`` and ``ppo-continuous``, with fewer passes: transitions of actors are some updates old
-already. The records in :mod:`rlcore_actors.plugin` cite the sources.
+They are those of ``ppo-discrete`` and ``ppo-continuous``. The records in :mod:`rlcore_actors.plugin` cite the sources.
 """
 
 from __future__ import annotations
@@ -15,15 +14,14 @@ __all__ = ["APPO_CONTINUOUS", "APPO_DISCRETE"]
 _SMALL_TANH = {"hidden_units": 64, "num_layers": 2, "activation": "tanh", "init": "orthogonal"}
 
 _OF_VECTORS = {
-    "buffer_size": 1024,  # 8 environments x 128 steps
+    "buffer_size": 2048,  # 8 environments x 256 steps
     "batch_size": 64,
-    "num_epoch": 4,
+    "num_epoch": 10,
     "learning_rate": 3e-4,
     "learning_rate_schedule": "linear",
     "epsilon": 0.2,
     "epsilon_schedule": "constant",
     "advantage_normalization": "minibatch",
-    "lambd": 0.95,
 }
 
 APPO_DISCRETE: Mapping[str, Any] = MappingProxyType(
@@ -31,10 +29,15 @@ APPO_DISCRETE: Mapping[str, Any] = MappingProxyType(
         "environment": {"num_envs": 8},
         "default_settings": {
             "trainer_type": "appo",
-            "hyperparameters": {**_OF_VECTORS, "beta": 0.01, "beta_schedule": "constant"},
+            "hyperparameters": {
+                **_OF_VECTORS,
+                "beta": 0.01,
+                "beta_schedule": "constant",
+                "lambd": 0.98,
+            },
             "network_settings": _SMALL_TANH,
-            "reward_signals": {"extrinsic": {"gamma": 0.99}},
-            "time_horizon": 128,
+            "reward_signals": {"extrinsic": {"gamma": 0.999}},
+            "time_horizon": 256,
             "max_steps": 300_000,
             "summary_freq": 10_000,
         },
@@ -47,9 +50,15 @@ APPO_CONTINUOUS: Mapping[str, Any] = MappingProxyType(
         "environment": {"num_envs": 8},
         "default_settings": {
             "trainer_type": "appo",
-            "hyperparameters": {**_OF_VECTORS, "beta": 0.0, "initial_log_std": -0.5, "normalize_rewards": True},
+            "hyperparameters": {
+                **_OF_VECTORS,
+                "beta": 0.0,
+                "lambd": 0.95,
+                "initial_log_std": -0.5,
+                "normalize_rewards": True,
+            },
             "network_settings": {**_SMALL_TANH, "normalize": True, "normalize_clip": 10.0},
-            "time_horizon": 128,
+            "time_horizon": 256,
             "max_steps": 300_000,
             "summary_freq": 10_000,
         },
