@@ -23,7 +23,7 @@ behaviors:
   CartPole: {trainer_type: ppo, max_steps: 10000000, summary_freq: 2000, checkpoint_interval: 4000}
 checkpoint_settings: {run_id: run}
 """
-PATIENCE = 240.0
+PATIENCE = 600.0  # for a machine on which trainings run
 
 
 def begin(where: Path, *arguments: str) -> subprocess.Popen[bytes]:
