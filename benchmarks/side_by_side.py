@@ -40,6 +40,8 @@ DISTRIBUTIONS = (
     "sb3-contrib",
     "rl_zoo3",
     "tianshou",
+    "skrl",
+    "torchrl",
     "torch",
     "numpy",
     "gymnasium",
