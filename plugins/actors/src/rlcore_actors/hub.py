@@ -483,6 +483,7 @@ class Hub:
                 done = ready()
             if closing:
                 channel.send({"kind": "end"})
+                channel.finish(END_SECONDS)  # the actor may be sending a fragment
                 return False
             if done:
                 return True
