@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
@@ -140,8 +140,7 @@ class Training:
             try:
                 stopped.append(self._wait_for(moment, process))
             finally:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                kill(process)
             resumed.append(self._began("weights"))
         self._finish(self._start())
         resumed.append(self._began("weights"))
@@ -169,8 +168,7 @@ class Training:
         try:
             status = process.wait()
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+            kill(process)
         if status:
             raise Failed(f"ended with status {status}: {self._last_lines()}")
 
@@ -201,6 +199,13 @@ class Training:
         """Every array of the state at the end, by ``KIND/NAME``."""
         with np.load(self.place / "end.npz") as file:
             return dict(file)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Send SIGKILL to a process and those that it started, unless it has ended by itself."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def same(one: Any, other: Any) -> bool:
@@ -400,14 +405,17 @@ def main(
                 absent[contestant.key] = f"{contestant.distribution} is not installed"
                 continue
             steps = sac_steps if contestant.off_policy else ppo_steps
-            waiting[contestant] = rows.submit(contest, contestant, place, steps, seed, pool)
-        for contestant, outcome in waiting.items():
+            waiting[rows.submit(contest, contestant, place, steps, seed, pool)] = contestant
+        for outcome in as_completed(waiting):
+            contestant = waiting[outcome]
             try:
                 outcomes.append(outcome.result())
                 console.print(f"{contestant.key}: {len(outcomes[-1].differs)} kinds of state differ")
             except Failed as failure:
                 absent[contestant.key] = str(failure)
                 console.print(f"{contestant.key}: {failure}")
+            report(json_file, outcomes, absent)  # what is finished is kept if the contest is stopped
+    outcomes.sort(key=lambda outcome: CONTESTANTS.index(outcome.contestant))
     for off_policy, steps in ((False, ppo_steps), (True, sac_steps)):
         chosen = [outcome for outcome in outcomes if outcome.contestant.off_policy == off_policy]
         if chosen:

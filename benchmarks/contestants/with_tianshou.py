@@ -56,7 +56,7 @@ def ppo(place: Path, steps: int, seed: int, instrument: Instrument) -> None:
 
     resume = checkpoint.exists()  # resume
     if resume:  # resume
-        algorithm.load_state_dict(torch.load(checkpoint))  # resume
+        algorithm.load_state_dict(torch.load(checkpoint, weights_only=False))  # resume
     settings = OnPolicyTrainerParams(
         training_collector=collector,
         max_epochs=EPOCHS,
@@ -103,7 +103,7 @@ def sac(place: Path, steps: int, seed: int, instrument: Instrument) -> None:
 
     resume = checkpoint.exists()  # resume
     if resume:  # resume
-        algorithm.load_state_dict(torch.load(checkpoint))  # resume
+        algorithm.load_state_dict(torch.load(checkpoint, weights_only=False))  # resume
         with buffer.open("rb") as file:  # resume
             collector.buffer = pickle.load(file)  # resume
     settings = OffPolicyTrainerParams(

@@ -8,8 +8,10 @@ resume end with a comment.
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import numpy as np
 import torch
 from measured import Instrument, command_line
 from tensordict.nn import TensorDictModule
@@ -28,8 +30,11 @@ BATCH = 250
 
 def ppo(place: Path, steps: int, seed: int, instrument: Instrument) -> None:
     """PPO on CartPole-v1 with a linear learning rate."""
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - TorchRL saves the state of this generator
     torch.manual_seed(seed)
     env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter()).append_transform(RewardSum())
+    env.set_seed(seed)  # a collector resets its environment before its trainer seeds it
     hidden = {"num_cells": [64, 64], "activation_class": nn.Tanh}
     network = MLP(in_features=4, out_features=2, **hidden)
     actor = ProbabilisticActor(
