@@ -59,7 +59,7 @@ BEHAVIOR: dict[str, Any] = {
     "keep_checkpoints": 0,
 }
 SWEEP = {
-    "parameters": {"behaviors.Agent.hyperparameters.learning_rate": [0.001, 0.003]},
+    "parameters": {"behaviors.Agent.hyperparameters.learning_rate": {"choices": [0.001, 0.003]}},
     "sampler": "grid",
     "trials": 2,
     "jobs": 2,
@@ -214,7 +214,7 @@ def wait_for_moment(case: Case, place: Path, started: Started, choice: random.Ra
 
 @attrs.define
 class Counted:
-    """What became of a case."""
+    """The results of a case: exit codes, lost steps, and whether its runs are equal."""
 
     case: Case
     codes: Counter[int] = attrs.field(factory=Counter)

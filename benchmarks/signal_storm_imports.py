@@ -1,4 +1,4 @@
-"""What the fork server of ``signal_storm.py`` imports, so that a run starts in a fraction of a second."""
+"""Imports all modules of a run, for the fork server of ``signal_storm.py``: a run then starts sooner."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def write(place: Path, script: str, steps: int = STEPS) -> None:
     }
     (place / "walker.yaml").write_text(yaml.safe_dump(config))
     search = {
-        "parameters": {"behaviors.CartPole.hyperparameters.learning_rate": [0.001, 0.003]},
+        "parameters": {"behaviors.CartPole.hyperparameters.learning_rate": {"choices": [0.001, 0.003]}},
         "trials": 2,
         "jobs": 2,
     }

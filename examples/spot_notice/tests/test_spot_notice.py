@@ -137,11 +137,11 @@ def test_only_the_text_of_a_notice_ends_a_run(metadata: Metadata, tmp_path: Path
     assert run.outcome == "interrupted" and run.stop is not None and run.stop.exit_code == 0
 
 
-@pytest.mark.parametrize("problem", ["nobody", "slow", "no address"])
+@pytest.mark.parametrize("problem", ["no server", "slow", "no address"])
 def test_a_service_that_does_not_answer_costs_a_warning_and_no_step(
     metadata: Metadata, tmp_path: Path, problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    url = {"nobody": "http://127.0.0.1:9", "slow": metadata.address, "no address": "spot"}[problem]
+    url = {"no server": "http://127.0.0.1:9", "slow": metadata.address, "no address": "spot"}[problem]
     metadata.delay = 10.0
     run = Run(config(tmp_path, url, max_steps=4096))
     run.start()

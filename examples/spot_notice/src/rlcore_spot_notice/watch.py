@@ -72,7 +72,7 @@ class Watch:
         return " ".join(text.decode(errors="replace").split())
 
     def _warn(self, error: Exception) -> None:
-        """Warn once: the training must not end because nobody answers."""
+        """Warn once: the training must not end because there is no answer."""
         if not self._failed:
             self._log.warning("%s does not answer (%s); the run is not stopped by it", self._settings.url, error)
         self._failed = True
