@@ -350,7 +350,7 @@ def contest(contestant: Contestant, place: Path, steps: int, seed: int, pool: Th
     undetermined = [name for kind, name in KINDS.items() if compare(kind, expected, repeated) not in ("equal", "none")]
     saving, resuming = marked_lines(contestant)
     cells = {
-        "version": contestant.version or "",
+        "version": "a page" if contestant.distribution == "torch" else contestant.version or "",
         "control, A and A again": f"differs: {', '.join(undetermined)}" if undetermined else "equal",
         **{name: compare(kind, expected, resumed) for kind, name in KINDS.items()},
         "TensorBoard": compare_tensorboard(whole.place, killed.place),
