@@ -1,6 +1,7 @@
 """Stable-Baselines3 and sb3-contrib, resumed as their documentation says, with everything that they can save.
 
-``CheckpointCallback(save_replay_buffer=True, save_vecnormalize=True)`` every 1,000 steps, as in the guide's example;
+``CheckpointCallback(save_replay_buffer=True, save_vecnormalize=True)`` every 1,000 steps, as in the guide's example,
+if a training has room for four of them, else after each tenth of it;
 then ``load`` with the environment, ``load_replay_buffer``, ``VecNormalize.load``, and ``learn`` of the steps that are
 left with ``reset_num_timesteps=False``. The lines that a user adds to save and to resume end with a comment.
 """
@@ -29,7 +30,7 @@ def ppo(place: Path, steps: int, seed: int, instrument: Instrument) -> None:
     if saved:  # resume
         env = VecNormalize.load(str(saved[-1]), venv)  # resume
         model = PPO.load(place / saved[-1].name.replace("vecnormalize_", "").replace("pkl", "zip"), env)  # resume
-    keep = CheckpointCallback(1000, str(place), "run", save_vecnormalize=True)  # save
+    keep = CheckpointCallback(period(steps), str(place), "run", save_vecnormalize=True)  # save
     instrument.began(model.num_timesteps)
     left = steps - model.num_timesteps  # resume
     model.learn(left, callback=keep, reset_num_timesteps=not saved, tb_log_name="run")  # resume
@@ -46,11 +47,16 @@ def off_policy(kind: Any, place: Path, steps: int, seed: int, instrument: Instru
         env = VecNormalize.load(str(saved[-1]), venv)  # resume
         model = kind.load(place / saved[-1].name.replace("vecnormalize_", "").replace("pkl", "zip"), env)  # resume
         model.load_replay_buffer(place / saved[-1].name.replace("vecnormalize", "replay_buffer"))  # resume
-    keep = CheckpointCallback(1000, str(place), "run", save_replay_buffer=True, save_vecnormalize=True)  # save
+    keep = CheckpointCallback(period(steps), str(place), "run", save_replay_buffer=True, save_vecnormalize=True)  # save
     instrument.began(model.num_timesteps)
     left = steps - model.num_timesteps  # resume
     model.learn(left, callback=keep, reset_num_timesteps=not saved, tb_log_name="run")  # resume
     end(instrument, model, env)
+
+
+def period(steps: int) -> int:
+    """Steps between two checkpoints; a training without one before a kill would start again and equal the first."""
+    return 1000 if steps >= 4000 else steps // 10
 
 
 def end(instrument: Instrument, model: Any, env: VecNormalize) -> None:
