@@ -208,7 +208,8 @@ def test_every_direct_dependency_is_pinned_in_the_constraints() -> None:
     pins = {}
     for line in lines("constraints.txt"):
         (pin,) = (requirement := Requirement(line)).specifier
-        assert pin.operator == ("<=" if requirement.name in MANY_VERSIONS else "==") and "+" not in pin.version, line
+        limited = requirement.name in {*MANY_VERSIONS, "pandas"}  # tianshou, of the benchmarks, needs pandas 2
+        assert pin.operator == ("<=" if limited else "==") and "+" not in pin.version, line
         pins[canonicalize_name(requirement.name)] = requirement
     needed = [Requirement(text) for member in MEMBERS for text in member.requirements]
     needed += [Requirement(line) for line in lines("requirements-dev.txt") if not line.startswith("-")]
