@@ -16,6 +16,7 @@ from typing import Any
 import click
 import pytest
 import yaml
+from torch.distributed.run import get_args_parser
 from workspace import MEMBERS, ROOT
 
 from rlcore import Plugins, RunOptionSpec, load_plugins
@@ -126,6 +127,8 @@ def test_options_in_sentences_exist() -> None:
         if words[:1] == ["rlcore"] and "acme" not in text:
             typed = [word for word in words[1:] if not re.match(r"[A-Z.\[]", word)]
             known = options_of(find_command(typed)[0]) | (of_run if typed[:1] == ["run"] else set())
+            if typed[:1] == ["torchrun"]:  # which takes those of PyTorch's, and then those of a run
+                known |= set(get_args_parser()._option_string_actions) | options_of(find_command(["run"])[0])
         elif re.match(r"--?[a-z]", text):
             known = every
             words = words[:1]

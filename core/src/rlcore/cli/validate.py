@@ -78,8 +78,8 @@ def validate_command(config: Path, sets: tuple[str, ...], make: bool, as_json: b
     echo(line)
     for sentence in unchecked:
         echo(f"  {sentence}")
-    for presets, error in refused.items():
-        echo(f"  not valid with preset {presets}: {' '.join(str(error).split())}")
+    for presets, refusal in refused.items():
+        echo(f"  not valid with preset {presets}: {' '.join(str(refusal).split())}")
     for values in preset_lines(document) if make else ():
         echo(f"  values: {values}")
     return ExitCode.DONE
