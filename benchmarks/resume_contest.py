@@ -1,4 +1,4 @@
-"""What is left of a training that is killed three times and resumed by its library's own way, for several libraries.
+"""Compares trainings that were killed three times, and resumed in the way of their library, with whole ones.
 
 Each library trains in processes of its own: A without a stop; A again, which must give the same numbers, or the library
 is not deterministic and the table says so; and B, which gets SIGKILL at three random moments between 20 and 80% of the
@@ -219,7 +219,7 @@ def of_kind(state: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def compare(kind: str, whole: dict[str, Any], other: dict[str, Any]) -> str:
-    """What differs between two states in one kind: ``equal``, ``none`` if both have nothing, or how much."""
+    """Compare two states in one kind: ``equal``, ``none`` if both have nothing, or how much differs."""
     ours, theirs = of_kind(whole, kind), of_kind(other, kind)
     if not ours and not theirs:
         return "none"
@@ -295,7 +295,7 @@ def tensorboard_points(place: Path) -> list[tuple[str, int]]:
 
 
 def compare_tensorboard(whole: Path, other: Path) -> str:
-    """What TensorBoard shows of B beside A: points that are missing, repeated or new, and steps that go back."""
+    """Compare what TensorBoard shows of B and A: points that are missing, repeated or new, and steps that go back."""
     expected, found = tensorboard_points(whole), tensorboard_points(other)
     if not expected and not found:
         return "none"
@@ -330,7 +330,7 @@ class Outcome:
 
     @property
     def differs(self) -> list[str]:
-        """What is not equal after the kills."""
+        """Return the kinds of states that are not equal after the kills."""
         compared = (*KINDS.values(), "TensorBoard")
         return [name for name in compared if self.cells[name] not in ("equal", "none")]
 

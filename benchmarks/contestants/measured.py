@@ -1,4 +1,4 @@
-"""What the resume contest measures of a training in this process: its steps while it runs, its state at the end.
+"""The measurements of the resume contest in a training's process: steps while it runs, and the state at its end.
 
 Steps are counted in Gymnasium's environments, so every library is counted alike. The count is in a file that is mapped
 into memory: it is still there when the process was killed.

@@ -24,7 +24,7 @@ def checkpoints(place: Path) -> list[Path]:
 
 
 def words(task: str, place: Path, steps: int, seed: int) -> list[str]:
-    """What a user types."""
+    """Return the command that a user types."""
     where = ["--run-id", "contest", "--results-dir", str(place / "results")]
     if checkpoints(place):
         return ["run", "--resume", *where]  # resume

@@ -45,7 +45,7 @@ OF_OTHERS = (
     *("-e", "-m"),
     *("--index-url", "--extra-index-url", "-k", "--nproc-per-node", "--local-addr", "--standalone", "--rdzv-conf"),
     *("--rdzv-endpoint", "--hyperparams", "--eval-freq", "--eval-episodes", "-i", "--track", "-optimize"),
-    *("--env-kwargs", "--gym-packages", "--acme-owner"),
+    *("--env-kwargs", "--gym-packages", "--acme-owner", "--signal", "--open-mode", "--shutdown-timeout"),
 )
 INNER_BLOCKS = ("hyperparameters", "network_settings", "reward_signals", "extrinsic", "self_play", "memory")
 # Keys of plugins that pages write, attributes of Python objects, and placeholders.

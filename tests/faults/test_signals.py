@@ -110,7 +110,7 @@ def test_sigterm_that_was_ignored_before_is_named_at_the_start(quick: Any) -> No
 
 
 def test_the_same_command_starts_is_stopped_continues_and_ends(quick: Any) -> None:
-    """What a batch system repeats. The lock of a process that still saves is waited for."""
+    """A batch system repeats the same command. The lock of a process that still saves is waited for."""
     place = quick({"checkpoint_settings": {"run_id": "run", "resume": "auto"}}, max_steps=1200, checkpoint_interval=300)
     codes = []
     for _ in range(4):

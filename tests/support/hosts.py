@@ -195,7 +195,7 @@ class Hosts:
             self._in_switch("ip", "link", "set", f"v{number}", "down")
 
     def heal(self, number: int) -> None:
-        """Mend the link of a host."""
+        """Connect the link of a host again."""
         if self._lossy:
             self.tell(f"clear {number}")
         else:
@@ -227,7 +227,7 @@ class Hosts:
             stream.close()
 
     def logs(self) -> str:
-        """What all commands printed, for messages of tests."""
+        """Return the output of all commands, for messages of tests."""
         return "\n".join(f"--- {job.host.name}: {job.log.name}\n{job.output()}" for job in self.jobs)
 
     def _in_switch(self, *words: str) -> None:
@@ -262,7 +262,7 @@ class Job:
         return self.process.poll()
 
     def output(self) -> str:
-        """What it printed so far."""
+        """Return the lines that the command printed so far."""
         return self.log.read_text(errors="replace")
 
     def ended(self, seconds: float) -> int:

@@ -19,7 +19,7 @@ MakeRun = Callable[..., Run]
 
 
 class Seen:
-    """What updates of all trainers learned from, in order: rollouts, copies of their buffers, targets."""
+    """The data that updates of all trainers learned from, in order: rollouts, copies of their buffers, targets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.updates: list[dict[str, Any]] = []

@@ -118,7 +118,7 @@ class FragmentActor(Protocol):
 
 @runtime_checkable
 class FragmentTrainer(Protocol):
-    """What a :class:`rlcore.Trainer` has besides, if its agents may be played by actors."""
+    """The methods that a :class:`rlcore.Trainer` has besides, if its agents may be played by actors."""
 
     def take_fragments(self) -> str | None:
         """Observe fragments from now on, in the place of batches; called before the first ``begin``.

@@ -81,7 +81,7 @@ class Channel:
     def receive(self, seconds: float | None) -> Any:
         """Return the next message. ``seconds`` is the longest silence; None waits without end.
 
-        Raises NotTrusted for what is no message.
+        Raises NotTrusted for anything but a message.
         """
         self.socket.settimeout(seconds)
         size = int.from_bytes(self._read(8), "little")

@@ -1,4 +1,4 @@
-"""What an actor does: it makes its environments and a copy of the policy, and plays fragments.
+"""An actor makes its environments and a copy of the policy, and plays fragments.
 
 Shapes: N environments of the actor, S slots of it, T rows of a fragment.
 """

@@ -1,4 +1,4 @@
-"""What ``rlcore status`` prints about the workers of a run."""
+"""The lines of ``rlcore status`` about the workers of a run."""
 
 from __future__ import annotations
 

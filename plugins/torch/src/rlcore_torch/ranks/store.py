@@ -37,7 +37,7 @@ class RankStore:
         self._lost: list[str] = []  # why, once it did not answer; an object, which the stores below this one share
 
     def within(self, prefix: str) -> RankStore:
-        """The same store, in which all keys begin with ``prefix`` too."""
+        """Return a view of the store, in which all keys begin with ``prefix`` too."""
         part = RankStore(self.store, prefix)
         part._lost = self._lost
         return part

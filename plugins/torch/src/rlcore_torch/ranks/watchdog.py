@@ -1,4 +1,4 @@
-"""What a rank does although it is blocked: it ends at a deadline, and stops if ``torchrun`` is gone."""
+"""Watches a rank that may be blocked: it ends at a deadline, and stops if ``torchrun`` is gone."""
 
 from __future__ import annotations
 

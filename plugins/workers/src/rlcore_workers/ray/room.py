@@ -1,4 +1,4 @@
-"""What a cluster of Ray has free, in words."""
+"""Says in words which resources of a Ray cluster are free."""
 
 from __future__ import annotations
 
