@@ -72,6 +72,6 @@ def test_a_sweep_of_a_newer_version_is_not_written_again(tmp_path: Path) -> None
 
 
 def test_two_sweeps_of_one_name_at_once_say_so(tmp_path: Path) -> None:
-    said = "another process trains a sweep of this name; wait"
-    with _locked(tmp_path), pytest.raises(RunStateError, match=said), _locked(tmp_path):
+    said = "another process is writing to this run .*, or give this sweep another name with --run-id"
+    with _locked(tmp_path, 0.0), pytest.raises(RunStateError, match=said), _locked(tmp_path, 0.0):
         pass

@@ -60,6 +60,7 @@ def test_ranks_wait_for_room_as_long_as_the_command_says(ray: Any, monkeypatch: 
     monkeypatch.setattr("rlcore_workers.ray.ranks.monotonic", lambda: next(clock))
     monkeypatch.setattr(ray, "wait", lambda *given, timeout: ([], []))
     monkeypatch.setattr(ray, "available_resources", dict)
+    monkeypatch.setattr(ray, "cluster_resources", dict)
     with pytest.raises(EnvironmentFailed, match=r"no room for 2 ranks .* also after 3 s \(--wait\)"):
         RankJob(2, {"CPU": 1.0}, 3.0, 0)._wait_for_room(Mock(), [])
     assert not list(clock)
@@ -75,7 +76,7 @@ def test_ranks_wait_for_room_as_long_as_the_command_says(ray: Any, monkeypatch: 
 def test_an_answer_that_ray_does_not_have_says_why(
     ray: Any, monkeypatch: pytest.MonkeyPatch, error: str, told: str
 ) -> None:
-    worker = RayWorker(Mock(), Mock())
+    worker = RayWorker(Mock(), Mock(), ["CPU"])
     worker.begin("close")
     monkeypatch.setattr(ray, "get", Mock(side_effect=getattr(ray.exceptions, error)("gone")))
     with pytest.raises(WorkerFailed, match=f"^{told}$"):
