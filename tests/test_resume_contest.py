@@ -57,6 +57,7 @@ def test_every_contestant_has_a_script_and_lines_that_resume_it(contest: ModuleT
         assert resuming > 0, contestant.key
 
 
+@pytest.mark.faults
 def test_a_run_of_rlcore_that_is_killed_three_times_equals_the_whole_one(contest: ModuleType, tmp_path: Path) -> None:
     file = tmp_path / "contest.json"
     words = ["--only", "rlcore-ppo", "--ppo-steps", "4096", "--jobs", "3", "--folder", str(tmp_path / "all")]

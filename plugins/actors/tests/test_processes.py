@@ -168,6 +168,7 @@ def faulty(tmp_path: Path) -> dict[str, Any]:
     return {"plugins": {"local": [str(path)]}}
 
 
+@pytest.mark.faults
 def test_an_environment_that_breaks_is_made_again_within_limits(make_run: MakeRun, faulty: dict[str, Any]) -> None:
     stats = train(make_run("breaking", {"count": 1}, blocks=faulty, max_steps=2_000))
     assert stats["steps"] >= 2_000 and stats["Environment/Worker Restarts"] >= 1
@@ -251,6 +252,7 @@ def test_actors_with_another_token_are_refused(
     assert stranger.returncode == 2 and "the learner has another token; give the token of this run" in out
 
 
+@pytest.mark.faults
 def test_an_actor_ends_at_its_deadline_when_the_learner_is_gone(
     tmp_path: Path, actor: Callable[..., subprocess.Popen[str]]
 ) -> None:
