@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import subprocess
 import sys
 import threading
@@ -62,13 +61,7 @@ class LocalActor:
     @property
     def ended(self) -> str | None:
         """How the process ended: ``ended with exit code 1`` or ``was killed by SIGKILL``; None while it runs."""
-        code = self._process.poll()
-        if code is None:
-            return None
-        if code < 0:
-            with suppress(ValueError):
-                return f"was killed by {signal.Signals(-code).name}"
-        return f"ended with exit code {code}"
+        return self._process.ended
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end; return whether the process has ended."""

@@ -60,6 +60,17 @@ if __name__ != "__main__":
                 number = int(problem)
                 raise OSError(number, os.strerror(number), words[0])
 
+        @property
+        def ended(self) -> str | None:
+            """How the process ended: ``ended with exit code 1`` or ``was killed by SIGSEGV``; None while it runs."""
+            code = self.poll()
+            if code is None:
+                return None
+            if code < 0:
+                with suppress(ValueError):
+                    return f"was killed by {signal.Signals(-code).name}"
+            return f"ended with exit code {code}"
+
         def send_signal(self, sig: int) -> None:
             """Send a signal to the command; SIGKILL ends all that it started too."""
             if os.name == "posix" and sig == signal.SIGKILL:

@@ -7,7 +7,6 @@ of which messages show the last lines. Its failures are counted by :class:`~rlco
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -100,13 +99,7 @@ class PlayerProcess:
     @property
     def ended(self) -> str | None:
         """How the process ended: ``ended with exit code 1`` or ``was killed by SIGSEGV``; None while it runs."""
-        code = self._process.poll()
-        if code is None:
-            return None
-        if code < 0:
-            with suppress(ValueError):
-                return f"was killed by {signal.Signals(-code).name}"
-        return f"ended with exit code {code}"
+        return self._process.ended
 
     @property
     def ended_in_order(self) -> bool:
