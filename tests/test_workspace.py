@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, pyproject
+from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, pyproject, required
 
 from rlcore import CONTRACT
 from rlcore.plugins.contract import declared
@@ -202,6 +202,17 @@ def test_the_root_installs_every_member(tmp_path: Path) -> None:
 def test_development_installs_every_member_editable() -> None:
     editable = {line.removeprefix("-e ./").partition("[")[0] for line in lines("requirements-dev.txt") if "-e" in line}
     assert editable == {member.path for member in MEMBERS}
+
+
+def test_a_member_with_extras_is_installed_before_those_that_need_it() -> None:
+    """The pip of Python 3.11 knows ``-e folder[extra]`` as the distribution only once it has come to that line."""
+    listed = [line.removeprefix("-e ./").partition("[") for line in lines("requirements-dev.txt") if "-e" in line]
+    by_path = {member.path: member for member in MEMBERS}
+    needed: set[str] = set()
+    for path, extras, _ in listed:
+        member = by_path[path]
+        assert not extras or member.name not in needed, f"{path} must come before the members that require it"
+        needed |= required(member.name)
 
 
 def test_every_direct_dependency_is_pinned_in_the_constraints() -> None:
