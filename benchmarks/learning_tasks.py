@@ -192,7 +192,7 @@ ROBOT: dict[str, Any] = {
     "rollout_rows": 128,
     "batch_size": 64,
     "falling_rate": True,
-    "target_kl": 0.02,
+    "target_kl": 0.03,
     "steps": 1_000_000,
 }
 MILLION: Mapping[str, Case] = {
