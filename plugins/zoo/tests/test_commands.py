@@ -26,7 +26,7 @@ def test_the_list_has_every_file_and_filters_narrow_it(capsys: pytest.CaptureFix
     assert listed(capsys) == [entry.name for entry in every]
     assert listed(capsys, "--trainer", "ghost") == [entry.name for entry in every if entry.name.startswith("ghost/")]
     mujoco = [entry.name for entry in every if entry.world.kind == "mujoco" and "hopper" in entry.name.lower()]
-    assert listed(capsys, "hopper", "--kind", "mujoco") == mujoco and len(mujoco) == 3
+    assert listed(capsys, "hopper", "--kind", "mujoco") == mujoco and len(mujoco) == 4
     both = listed(capsys, "--measured") + listed(capsys, "--not-measured")
     assert sorted(both) == [entry.name for entry in every]
 

@@ -14,7 +14,7 @@ from rlcore_zoo.collection import file_for, names, path_of
 from rlcore_zoo.entries import entries, fingerprint, read_index, read_measurements
 
 KINDS = {"classic", "box2d", "mujoco", "robotics", "minigrid", "atari", "pettingzoo"}
-TRAINERS = {"ppo", "sac", "td3", "dqn", "ghost"}
+TRAINERS = {"ppo", "sac", "td3", "dqn", "ghost", "bc", "iql"}
 
 
 def test_every_file_is_valid_and_says_what_the_index_says() -> None:
@@ -102,7 +102,10 @@ def test_validate_and_run_take_a_name_for_a_path(
     ("config", "said"),
     [
         ("zoo:ppo/Cartpole-v1", "the zoo has no 'ppo/Cartpole-v1'; did you mean 'ppo/CartPole-v1'?"),
-        ("zoo:CartPole-v1", "did you mean 'dqn/CartPole-v1' or 'ppo/CartPole-v1' or 'sac/CartPole-v1'?"),
+        (
+            "zoo:CartPole-v1",
+            "did you mean 'bc/CartPole-v1' or 'dqn/CartPole-v1' or 'ppo/CartPole-v1' or 'sac/CartPole-v1'?",
+        ),
         ("zoo:../index", "the zoo has no '../index'"),
         ("zo:ppo/CartPole-v1", "unknown collection 'zo'; allowed: zoo; did you mean 'zoo'?"),
         ("files/zoo:ppo/CartPole-v1", "files/zoo:ppo/CartPole-v1: no such file"),

@@ -9,13 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import gymnasium
 import pytest
 
 from rlcore import Run, apply_overrides, main, read_document
 from rlcore_zoo.collection import names
-from rlcore_zoo.entries import entry_of, read_measurements
-from rlcore_zoo.trainings import score_of
+from rlcore_zoo.entries import entry_of, read_measurements, with_recording
+from rlcore_zoo.trainings import record, score_of, train
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(600)]
 
@@ -28,12 +29,16 @@ MODULES = {
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_file_trains(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_trains(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     entry = entry_of(name)
     for need in entry.world.needs:
         distribution, _, extra = need.rstrip("]").partition("[")
         if module := MODULES.get(extra or distribution):
             pytest.importorskip(module, reason=f"{name} needs {need}")
+    record(entry)
     document = read_document(entry.path)
     sets = [f"checkpoint_settings.results_dir={tmp_path}", "env_settings.seed=1"]
     blocks = [f"behaviors.{behavior}" for behavior in document.data.get("behaviors") or {}] or ["default_settings"]
@@ -98,3 +103,18 @@ def test_a_check_trains_in_full_and_a_finished_run_is_measured_again(
     assert again.returncode == done.returncode
     first, second = read_measurements(more)
     assert second.score == first.score and second.cpu_seconds is None
+
+
+def test_what_a_file_learns_from_is_played_first_and_another_agent_makes_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    entry = entry_of("bc/CartPole-v1")
+    recorded = entry.world.recorded
+    assert recorded is not None and entry.recording == Path("recordings", "ppo", "CartPole-v1", "CartPole")
+    score = train(entry, 7, Path("results")).score
+    assert entry.recording.is_dir() and score >= 475
+    written = entry.recording.stat().st_mtime_ns
+    train(entry, 7, Path("results"))  # of a finished run, the score is measured again
+    assert entry.recording.stat().st_mtime_ns == written
+    assert with_recording("file", recorded) != with_recording("file", attrs.evolve(recorded, agent="ppo/Acrobot-v1"))

@@ -34,6 +34,7 @@ PPO_DISCRETE: Mapping[str, Any] = MappingProxyType(
             "trainer_type": "ppo",
             "hyperparameters": {
                 **_OF_VECTORS,
+                "learning_rate": 7e-4,
                 "beta": 0.01,
                 "beta_schedule": "constant",
                 "lambd": 0.98,

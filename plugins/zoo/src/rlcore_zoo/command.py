@@ -168,7 +168,10 @@ def about(entry: Entry) -> list[str]:
     """The lines about an entry, above its file."""
     from rlcore import pip_install
 
-    lines = [pip_install(*entry.world.needs), f"rlcore run zoo:{entry.name}"]
+    lines = [pip_install(*entry.world.needs)]
+    if entry.world.recorded is not None and entry.recording is not None:
+        lines.append(f"rlcore {' '.join(entry.world.recorded.words(f'{entry.recording.parent}'))}")
+    lines.append(f"rlcore run zoo:{entry.name}")
     if entry.world.random is not None:
         lines.append(f"Random actions score {number(entry.world.random)}.")
     published = entry.world.published

@@ -52,8 +52,32 @@ class Published:
     differs: str = attrs.field(default="", validator=_TEXT)
 
 
+@attrs.frozen(kw_only=True)
+class Recorded:
+    """The episodes that a file learns from, which a trained agent of the zoo plays.
+
+    Attributes:
+        agent: The file of the agent.
+        episodes: How many it plays.
+        deterministic: Whether it takes the most likely actions, and not drawn ones.
+    """
+
+    agent: str = attrs.field(validator=_TEXT)
+    episodes: int = attrs.field(validator=_WHOLE)
+    deterministic: bool = attrs.field(default=True, validator=_IS(bool))
+
+    def words(self, place: str) -> list[str]:
+        """What to say to rlcore, so that it records the episodes in the folder ``place``."""
+        words = ["evaluate", f"zoo:{self.agent}", "--episodes", f"{self.episodes}", "--record", place]
+        return words if self.deterministic else [*words, "--stochastic"]
+
+
 def _published(block: Any) -> Any:
     return Published(**block) if isinstance(block, Mapping) else block
+
+
+def _recorded(block: Any) -> Any:
+    return Recorded(**block) if isinstance(block, Mapping) else block
 
 
 @attrs.frozen(kw_only=True)
@@ -65,6 +89,7 @@ class World:
         needs: The distributions to install, with their extras.
         random: The mean return of 100 episodes of uniformly random actions; None where it was not measured.
         published: A published score for the same task and algorithm; None where none is known.
+        recorded: The episodes that the file learns from; None for one that learns in the environment.
     """
 
     kind: str = attrs.field(validator=attrs.validators.in_(KINDS))
@@ -72,6 +97,9 @@ class World:
     random: float | None = attrs.field(default=None, validator=_NUMBER_OR_NONE)
     published: Published | None = attrs.field(
         default=None, converter=_published, validator=attrs.validators.optional(_IS(Published))
+    )
+    recorded: Recorded | None = attrs.field(
+        default=None, converter=_recorded, validator=attrs.validators.optional(_IS(Recorded))
     )
 
 
@@ -176,6 +204,14 @@ class Entry:
         return bool(self.data["evaluation"].get("deterministic", True))
 
     @property
+    def recording(self) -> Path | None:
+        """Where the file expects the episodes that it learns from, below the working directory; None without any."""
+        if self.world.recorded is None:
+            return None
+        [(name, behavior)] = self.data["behaviors"].items()
+        return Path(behavior["hyperparameters"]["demo_path"], name)
+
+    @property
     def summary(self) -> str:
         """The first sentence of the file."""
         first, _, _ = self.path.read_text(encoding="utf-8").partition("\n")
@@ -223,11 +259,9 @@ class Entry:
     def agent(self) -> Agent | None:
         """The trained agent of the package; None without one."""
         try:
-            path = agent_of(self.name)
+            return read_agent(self.name)
         except ConfigError:
             return None
-        about = json.loads((path / "state.json").read_text(encoding="utf-8"))["run"]
-        return Agent(path=path, seed=about["seed"], score=about["score"], fingerprint=about["fingerprint"])
 
     @property
     def cpu_seconds(self) -> float | None:
@@ -259,6 +293,13 @@ class Entry:
         return about
 
 
+def read_agent(name: str) -> Agent:
+    """Return the trained agent of a file. Raises ConfigError for a file without one."""
+    path = agent_of(name)
+    about = json.loads((path / "state.json").read_text(encoding="utf-8"))["run"]
+    return Agent(path=path, seed=about["seed"], score=about["score"], fingerprint=about["fingerprint"])
+
+
 # Keys of which no score depends: how often a run reports and saves.
 _WITHOUT_EFFECT = frozenset(
     {"preset", "checkpoint_settings", "summary_freq", "checkpoint_interval", "keep_checkpoints", "save_replay_buffer"}
@@ -279,9 +320,18 @@ def fingerprint(path: Path, plugins: Plugins) -> str | None:
         except NotInstalled:
             return None
         data = _over(data, preset)
-    content = json.dumps(_with_effect(data), sort_keys=True)
-    digest = hashlib.sha256(content.encode("utf-8"))
-    return digest.hexdigest()[:16]
+    return _digest(_with_effect(data))
+
+
+def with_recording(of_file: str, recorded: Recorded) -> str:
+    """The fingerprint of a file that learns from recorded episodes: those of another agent make it another one."""
+    agent = read_agent(recorded.agent)
+    return _digest([of_file, attrs.asdict(recorded), agent.fingerprint, agent.seed])
+
+
+def _digest(value: Any) -> str:
+    content = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(content.encode("utf-8")).hexdigest()[:16]
 
 
 def _over(block: Any, base: Any) -> Any:
@@ -344,6 +394,8 @@ def entry_of(name: str) -> Entry:
 def _entry(name: str, world: World, measurements: list[Measurement], plugins: Plugins) -> Entry:
     of_name = [measurement for measurement in measurements if measurement.name == name]
     current = fingerprint(path_of(name), plugins)
+    if current is not None and world.recorded is not None:
+        current = with_recording(current, world.recorded)
     # Without the package of the preset it cannot be compared: the newest measurements are taken for those of the file.
     counting = current or (of_name[-1].fingerprint if of_name else None)
     by_seed = {measurement.seed: measurement for measurement in of_name if measurement.fingerprint == counting}

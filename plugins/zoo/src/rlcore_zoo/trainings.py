@@ -37,6 +37,7 @@ def train(entry: Entry, seed: int, results: Path) -> Measurement:
     if resumed:
         _require_same_file(directory, entry.name)
         words.append("--resume")
+    record(entry)
     started = perf_counter()
     cpu_before = _cpu_seconds()
     _rlcore(words)
@@ -61,6 +62,14 @@ def train(entry: Entry, seed: int, results: Path) -> Measurement:
         versions=_versions(entry.world.needs),
         command="rlcore zoo check",
     )
+
+
+def record(entry: Entry) -> None:
+    """Have the agent play that a file learns from, unless its episodes are there."""
+    recorded = entry.world.recorded
+    place = entry.recording
+    if recorded is not None and place is not None and not place.exists():
+        _rlcore(recorded.words(f"{place.parent}"))
 
 
 def _require_same_file(directory: Path, name: str) -> None:
