@@ -57,7 +57,10 @@ def test_a_rank_that_is_killed_is_started_again_and_learns_what_ranks_of_torchru
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, 138), (signal.SIGKILL, -9)],
+)
 def test_ranks_end_with_the_command_and_resume_exactly_and_a_signal_that_can_be_caught_saves_a_checkpoint(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:

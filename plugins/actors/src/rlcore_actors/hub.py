@@ -75,6 +75,7 @@ class Place:
         actor: The process that the run started.
         connection: The connection of the actor that has the place; None: it is free.
         attempts: Actors that had the place.
+        host: Name of the host of the latest one; empty for this host.
         playing: Whether the actor has begun to play.
         episodes: [N] numbers of the latest episodes that are known to have begun.
         restarts: When the actors of this place were started again.
@@ -86,6 +87,7 @@ class Place:
     actor: LocalActor | None = None
     connection: Channel | None = None
     attempts: int = 0
+    host: str = ""
     playing: bool = False
     restarts: Restarts = attrs.field(factory=Restarts)
 
@@ -269,7 +271,8 @@ class Hub:
         if place.actor is not None:
             place.actor.kill()
             place.actor = None
-        named = f"actor {place.number} failed: {error}"
+        where = f" on {place.host}" if place.host else ""
+        named = f"actor {place.number}{where} failed: {error}"
         if not place.local:
             log.warning("%s; its place is free for another one", named)
             return
@@ -407,7 +410,8 @@ class Hub:
             }
         )
         if not here:
-            log.info("actor %d is at %s, process %s", place.number, hello["host"], hello["pid"])
+            place.host = str(hello["host"])
+            log.info("actor %d is at %s, process %s", place.number, place.host, hello["pid"])
         return place
 
     def _fits(self, place: Place, wanted: int | None) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -14,7 +16,7 @@ from rlcore import ConfigError, EnvironmentFailed
 from rlcore_workers import WorkerFailed
 from rlcore_workers.ray.actor import PartActor
 from rlcore_workers.ray.executor import RayWorker
-from rlcore_workers.ray.ranks import Rank, RankJob
+from rlcore_workers.ray.ranks import Rank, RankJob, noted_signals
 from rlcore_workers.ray.session import LOCAL_ONLY
 
 pytestmark = pytest.mark.smoke
@@ -33,6 +35,17 @@ def test_hosts_need_the_same_version_of_rlcore(tmp_path: Path) -> None:
     sent = pickle.loads(pickle.dumps(failure))
     assert isinstance(sent, WorkerFailed) and sent.final and isinstance(sent.raised, ConfigError)
     assert "the run has rlcore 99.0; install the same version" in str(sent)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+def test_signals_of_a_terminal_and_of_batch_systems_are_for_the_ranks() -> None:
+    sent = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU]
+    before = list(map(signal.getsignal, sent))
+    with noted_signals() as noted:
+        for number in sent:
+            signal.raise_signal(number)
+    assert noted == sent
+    assert list(map(signal.getsignal, sent)) == before
 
 
 @pytest.mark.parametrize("method", ["attach", "call"])

@@ -74,7 +74,8 @@ def ranks_command(
 ) -> int:
     """Train in several processes that learn one policy, as torchrun does: rlcore run CONFIG in each rank.
 
-    Rank 0 runs on this machine and writes the run directory. Ctrl-C saves a checkpoint and ends all ranks.
+    Rank 0 runs on this machine and writes the run directory. Ctrl-C saves a checkpoint and ends all ranks, as do
+    SIGTERM, and SIGUSR1, SIGUSR2 and SIGXCPU, which batch systems send.
     """
     from rlcore_workers.ray.ranks import RankJob
     from rlcore_workers.ray.session import connection

@@ -27,6 +27,7 @@ LOOK_SECONDS = 0.5
 END_SECONDS = 15.0  # for ranks to report after one of them has failed with an error; they can save nothing without it
 WAIT_SECONDS = 10.0  # between two lines that say what the command waits for
 THREADS = 4  # of an actor: read, send, and one to spare
+PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
 SAME_AGAIN = (ExitCode.CONFIG, ExitCode.PLUGIN, ExitCode.RUN_STATE)  # another attempt would end with the same error
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # Ray sets the first one
 
@@ -77,7 +78,7 @@ class RankJob:
 
         Raises EnvironmentFailed if the cluster has no room, ConfigError for a host that cannot run a rank.
         """
-        with _noted_signals() as signals:
+        with noted_signals() as signals:
             for attempt in range(self.max_restarts + 1):
                 try:
                     ended = self._attempt(arguments, attempt, signals)
@@ -237,7 +238,7 @@ def _answers(references: Sequence[Any]) -> list[Any]:
 
 
 @contextmanager
-def _noted_signals() -> Iterator[list[int]]:
+def noted_signals() -> Iterator[list[int]]:
     """Note signals in the list, to pass them on to the ranks, which have rlcore's rules for them."""
     noted: list[int] = []
 
@@ -245,7 +246,8 @@ def _noted_signals() -> Iterator[list[int]]:
         noted.append(number)
 
     before = {}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    numbers = [getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)]  # Windows has few of them
+    for number in numbers:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
             before[number] = signal.signal(number, note)
     try:
