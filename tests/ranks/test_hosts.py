@@ -103,6 +103,19 @@ def test_a_host_that_is_replaced_before_the_others_miss_it_resumes_the_run(three
 
 
 @pytest.mark.skipif(switch_problem() is not None, reason=f"no slow links for tests: {switch_problem()}")
+@pytest.mark.parametrize("lost", [1, 2])
+def test_ranks_end_when_a_link_is_cut_in_one_direction(tmp_path: Path, lost: int) -> None:
+    """The host that is not heard still hears the others, whose ``torchrun`` ends first."""
+    with hosts(tmp_path, 2, lossy=True) as made:
+        jobs = [ranks(made, number) for number in (1, 2)]
+        jobs[0].said("Step: 4000")
+        began = time.monotonic()
+        made.tell(f"mute {lost}")
+        ended_within(jobs[0], "error: rank 0: rank 1 on host2 did not answer for ", began)
+        ended_within(jobs[1], "error: host1:29400, where the hosts meet, does not answer: ", began)
+
+
+@pytest.mark.skipif(switch_problem() is not None, reason=f"no slow links for tests: {switch_problem()}")
 def test_ranks_learn_over_a_slow_and_lossy_link(tmp_path: Path) -> None:
     with hosts(tmp_path, 2, lossy=True) as made:
         made.tell("delay 1")

@@ -7,7 +7,8 @@
 - ``loss FRACTION``: lose this fraction of all frames.
 - ``cut NUMBER``: lose all frames to and from a link.
 - ``mute NUMBER``: lose all frames from a link.
-- ``clear NUMBER``: undo both.
+- ``deaf NUMBER``: lose all frames to a link.
+- ``clear NUMBER``: undo these three.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Switch:
         self.loss = 0.0
         self.cut: set[int] = set()
         self.mute: set[int] = set()
+        self.deaf: set[int] = set()
         self._numbers: dict[int, int] = {}  # of links, by file descriptor
         self._places: dict[bytes, int] = {}  # file descriptors by the address of an interface
         self._queue: list[tuple[float, int, int, bytes]] = []
@@ -59,9 +61,11 @@ class Switch:
             self.cut.add(int(values[0]))
         elif order == "mute":
             self.mute.add(int(values[0]))
+        elif order == "deaf":
+            self.deaf.add(int(values[0]))
         elif order == "clear":
-            self.cut.discard(int(values[0]))
-            self.mute.discard(int(values[0]))
+            for lost in (self.cut, self.mute, self.deaf):
+                lost.discard(int(values[0]))
         else:
             raise ValueError(line)
 
@@ -101,7 +105,7 @@ class Switch:
             is_for_one = not frame[0] & 1 and to in self._places
             others = [other for other in self._numbers if other != device]
             for out in [self._places[to]] if is_for_one else others:
-                if self._numbers[out] not in self.cut:
+                if self._numbers[out] not in self.cut | self.deaf:
                     self._count += 1
                     heapq.heappush(self._queue, (time.monotonic() + self.delay, self._count, out, frame))
 

@@ -70,7 +70,6 @@ def launch(words: Sequence[str]) -> int:
     Raises:
         click.UsageError: An option that torchrun does not have.
         ConfigError: A value that torchrun refuses.
-        RanksFailed: The hosts could not meet.
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
@@ -93,8 +92,15 @@ def launch(words: Sequence[str]) -> int:
                 echo(f"error: {_failures(codes)}", err=True)
             return code
         except RendezvousError as error:
-            place = f" at {options.rdzv_endpoint}" if options.rdzv_endpoint else ""
-            raise RanksFailed(f"the hosts could not meet{place}: {one_line(error)}") from error
+            # Said here and not raised: the command ends at once after this function, and not after PyTorch's store.
+            codes = ranks.codes()
+            place = _meeting_place(options)
+            if place is not None and any(codes.values()):  # the ranks were there; the host where all meet is not
+                echo(f"error: {_lost(place)}; {_failures(codes)}", err=True)
+                return exit_code(codes)
+            where = f" at {options.rdzv_endpoint}" if options.rdzv_endpoint else ""
+            echo(f"error: the hosts could not meet{where}: {one_line(error)}", err=True)
+            return RanksFailed.exit_code
         except (ValueError, OSError) as error:
             raise ConfigError(f"torchrun: {one_line(error)}") from error
     return ExitCode.DONE
@@ -191,9 +197,7 @@ def _watch(options: Namespace, ranks: RanksHere, done: Event) -> None:
         ended_at = ended_at or now
         place = _meeting_place(options)
         if place is not None and not _answers(*place):
-            host, port = place
-            lost = f"{host}:{port}, where the hosts meet, does not answer: {host} was lost, or this host is cut off"
-            echo(f"error: {lost}; {_failures(codes)}", err=True)
+            echo(f"error: {_lost(place)}; {_failures(codes)}", err=True)
             end_process(exit_code(codes))
         if now - ended_at > WAIT_SECONDS and not said:
             said = True
@@ -211,6 +215,11 @@ def _meeting_place(options: Namespace) -> tuple[str, int] | None:
     if not host:
         host, port = endpoint, "29400"  # PyTorch's own
     return (host.strip("[]"), int(port)) if port.isdecimal() else None
+
+
+def _lost(place: tuple[str, int]) -> str:
+    host, port = place
+    return f"{host}:{port}, where the hosts meet, does not answer: {host} was lost, or this host is cut off"
 
 
 def _answers(host: str, port: int) -> bool:
