@@ -24,6 +24,8 @@ def test_predictions_are_the_sums_of_what_stays_and_what_changes() -> None:
     assert with_ranks(measured, 8, 4, gradient_steps=500) == pytest.approx(10 / (4 + 1.5 + 0.35))
     assert without_ranks(measured, 2) == pytest.approx(10 / 16)
     assert without_ranks(Measured(10.0, 1.0, 1000, 5, exchanging=8.0), 4) == pytest.approx(10 / 8)
+    # Exchanges of summaries and checkpoints take more time than was measured.
+    assert without_ranks(Measured(10.0, 1.0, 1000, 5, exchanging=11.0), 2) == pytest.approx(10.0)
 
 
 class Clock:

@@ -31,6 +31,7 @@ LEAST_UPDATES = 3  # in an epoch with the first one, which waits for what is pre
 WORKER_EXCHANGE = 0.2e-3  # seconds in which a step reaches workers and its outcome comes back
 RANK_EXCHANGE = 0.7e-3  # seconds in which ranks sum the gradients of a minibatch and wait for each other, at most
 LEAST_STEP = 50e-6  # seconds of a step of one environment; less is hardly the environment's own time
+MOST_EXCHANGE = 0.95  # of the time; exchanges of summaries and checkpoints are counted too, and their time is not
 BUSY = (0.85, 1.15)  # seconds of the processor for each second, of one thread that computes all the time
 TOGETHER = {"envpool", "jax", "torch"}  # libraries that step all environments in one program
 
@@ -89,7 +90,12 @@ def without_ranks(measured: Measured, ranks: int) -> float:
 
     One process does the work of all ranks, one after the other, and exchanges nothing.
     """
-    return measured.seconds / (ranks * max(measured.seconds - measured.exchanging, 1e-9))
+    return 1.0 / (ranks * (1.0 - exchange_share(measured)))
+
+
+def exchange_share(measured: Measured) -> float:
+    """Return the share of the time that was exchange with other ranks, at most ``MOST_EXCHANGE``."""
+    return min(measured.exchanging / measured.seconds, MOST_EXCHANGE)
 
 
 # ---------------------------------------------------------------- in a run
@@ -167,7 +173,7 @@ def _line(run: RunContext, watch: Watch) -> str:
         factor = without_ranks(measured, ranks)
         if factor < MORE:
             return ""
-        percent = 100 * measured.exchanging / measured.seconds
+        percent = 100 * exchange_share(measured)
         return (
             f"{percent:.0f}% of the time is exchange with other ranks: one process would be at least "
             f"{_times(factor)}; leave torchrun out"
