@@ -192,6 +192,7 @@ ROBOT: dict[str, Any] = {
     "rollout_rows": 128,
     "batch_size": 64,
     "falling_rate": True,
+    "normalize_clip": 10.0,
     "target_kl": 0.03,
     "steps": 1_000_000,
 }

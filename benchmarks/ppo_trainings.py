@@ -37,7 +37,8 @@ class PPOCase:
     steps: int  # agent steps to learn from: whole rollouts
     lstm_units: int = 0  # of an LSTM in the policy and one in the value, in the place of one layer; 0 for none
     images: bool = False  # the network of Mnih et al. 2015 (doi:10.1038/nature14236), for policy and value together
-    normalize: bool = False  # observations by their running mean and deviation, clipped at 5
+    normalize: bool = False  # observations by their running mean and deviation
+    normalize_clip: float = 5.0  # largest absolute value of a normalized observation
     normalize_rewards: bool = False  # by the running deviation of the discounted return, clipped at 10
     clip_rewards: float | None = None
     deterministic: bool = True  # in the episodes that are played after training
@@ -79,6 +80,7 @@ def rlcore_training(case: PPOCase, seed: int, memory_type: str = "lstm", **block
         "activation": "tanh",
         "init": "orthogonal",
         "normalize": case.normalize,
+        "normalize_clip": case.normalize_clip,
         "memory": None,
     }
     if case.lstm_units:
@@ -191,7 +193,7 @@ class StableBaselines3Training:
             environment,
             norm_obs=case.normalize,
             norm_reward=case.normalize_rewards,
-            clip_obs=5.0,
+            clip_obs=case.normalize_clip,
             clip_reward=10.0,
             gamma=case.gamma,
         )
