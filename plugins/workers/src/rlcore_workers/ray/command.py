@@ -77,7 +77,7 @@ def ranks_command(
     Rank 0 runs on this machine and writes the run directory. Ctrl-C saves a checkpoint and ends all ranks, as do
     SIGTERM, and SIGUSR1, SIGUSR2 and SIGXCPU, which batch systems send.
     """
-    from rlcore_workers.ray.ranks import RankJob
+    from rlcore_workers.ray.ranks import RankJob, end_process
     from rlcore_workers.ray.session import connection
     from rlcore_workers.ray.settings import RaySettings
 
@@ -90,6 +90,11 @@ def ranks_command(
     except ConfigError as error:
         raise ConfigError(f"--address: {error.message}") from error
     try:
-        return RankJob(count, reserved, wait, max_restarts).run(["run", *arguments])
+        code = RankJob(count, reserved, wait, max_restarts).run(["run", *arguments])
+        if code and address is not None and click.get_current_context().find_root().obj:
+            # The process is of this command alone. Ray ends what is left of its job, and would wait for hosts that
+            # are lost, and a minute for its head.
+            end_process(code)
+        return code
     finally:
         connection.close()

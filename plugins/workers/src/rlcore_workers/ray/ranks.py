@@ -12,9 +12,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
+from threading import Thread
 from time import monotonic
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import attrs
@@ -24,7 +25,10 @@ from rlcore_workers.ray.process_actor import STDERR, Place, ProcessActor
 from rlcore_workers.ray.room import free_room
 
 LOOK_SECONDS = 0.5
-END_SECONDS = 15.0  # for ranks to report after one of them has failed with an error; they can save nothing without it
+# For ranks to report after one of them has failed with an error, which all notice at about the same time. They can save
+# nothing without it.
+END_SECONDS = 4.0
+KILL_SECONDS = 2.0  # for Ray to kill an actor; without its head, or on a host that is cut off, it does so much later
 WAIT_SECONDS = 10.0  # between two lines that say what the command waits for
 THREADS = 4  # of an actor: read, send, and one to spare
 PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
@@ -110,7 +114,7 @@ class RankJob:
     def _placed(self, signals: list[int]) -> Iterator[list[Rank]]:
         """The ranks in their order; those of a host follow each other."""
         import ray
-        from ray.util.placement_group import placement_group, remove_placement_group
+        from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         here = ray.get_runtime_context().get_node_id()
@@ -144,9 +148,7 @@ class RankJob:
             nodes = [place.node for place in places]
             yield sorted(ranks, key=lambda rank: nodes.index(rank.place.node))
         finally:
-            for actor in actors:
-                _kill(actor)
-            remove_placement_group(group)
+            _clear(actors, group)
 
     def _wait_for_room(self, group: Any, signals: list[int]) -> None:
         import ray
@@ -167,6 +169,14 @@ class RankJob:
     def _no_room(self) -> str:
         ranks = f"{self.count} ranks of {_amounts(self.reserved)}, one of them on this host"
         return f"the cluster has no room for {ranks}: {free_room(self.reserved)} is free"
+
+
+def end_process(code: int) -> NoReturn:
+    """End this process at once with ``code``, after flushing its output."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # lost; None, where it was closed before the start
+            stream.flush()
+    os._exit(code)
 
 
 def exit_code(ranks: Sequence[Rank]) -> int:
@@ -210,18 +220,36 @@ def _follow(ranks: Sequence[Rank], signals: list[int]) -> None:
             # The others wait for a rank that a signal ended, and would do so until a timeout of PyTorch.
             seconds = 0.0 if min(codes) < 0 else END_SECONDS
             deadline = min(deadline, monotonic() + seconds)
-        if monotonic() >= deadline:
+        if monotonic() >= deadline + KILL_SECONDS:
             for rank in reading.values():
+                rank.code = -signal.SIGKILL
+            return
+        if monotonic() >= deadline:
+            left = [rank for rank in reading.values() if not rank.killed]
+            for rank in left:
                 rank.killed = True
-                _kill(rank.actor)
+            _clear([rank.actor for rank in left])
 
 
-def _kill(actor: Any) -> None:
-    """Kill an actor, and its process with it."""
+def _clear(actors: Sequence[Any], group: Any = None) -> None:
+    """Kill actors with their processes, and remove their placement group, or leave that to Ray when it answers again.
+
+    Ray answers nothing while its head cannot be reached. It ends what is left with the job.
+    """
     import ray
+    from ray.util.placement_group import remove_placement_group
 
-    with suppress(ray.exceptions.RayError, ValueError):
-        ray.kill(actor)
+    def clear() -> None:
+        for actor in actors:
+            with suppress(ray.exceptions.RayError, ValueError):
+                ray.kill(actor)
+        if group is not None:
+            with suppress(ray.exceptions.RayError, ValueError):
+                remove_placement_group(group)
+
+    thread = Thread(target=clear, name="rank cleaner", daemon=True)
+    thread.start()
+    thread.join(KILL_SECONDS)
 
 
 def _answers(references: Sequence[Any]) -> list[Any]:
