@@ -29,8 +29,8 @@ EXIT_SECONDS = 3.0  # for threads and exit handlers after the command
 
 
 @contextmanager
-def ends_within(seconds: float, what: str, last_words: Callable[[BaseException | None], int]) -> Iterator[None]:
-    """Ends the process if the block, which does ``what``, takes longer than ``seconds``.
+def ends_within(last_words: Callable[[BaseException | None], int], what: str, seconds: float) -> Iterator[None]:
+    """Ends the process if the block, which closes ``what``, takes longer than ``seconds``.
 
     In that case ``last_words`` is called in another thread with the error that was being handled when the block began.
     It prints what the command would have printed, and returns the exit code.
@@ -42,7 +42,7 @@ def ends_within(seconds: float, what: str, last_words: Callable[[BaseException |
     def end() -> None:
         in_time = done.wait(min(seconds, threading.TIMEOUT_MAX))
         if not in_time and claim.acquire(blocking=False):
-            _warn(f"{what} takes more than {seconds:g} s")
+            _warn(f"closing {what} takes more than {seconds:g} s")
             end_process(last_words(error))
 
     thread = threading.Thread(target=end, name="deadline", daemon=True)

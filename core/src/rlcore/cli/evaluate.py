@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,10 +138,7 @@ def evaluate_command(
             return report(error, debug=False)
         return ExitCode.DONE if error is None else ExitCode.SIGINT
 
-    def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
-        return ends_within(seconds, f"closing {what}", last_words)
-
-    saved.close_deadline = deadline
+    saved.close_deadline = partial(ends_within, last_words)
 
     def show(result: EvaluationResult) -> None:
         warn(plugins.failures)

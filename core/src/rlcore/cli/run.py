@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -108,10 +108,7 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
             return report(error, run.config.debug, shorten)
         return report_end(run, shorten) if leads else exit_code(run)
 
-    def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
-        return ends_within(seconds, f"closing {what}", last_words)
-
-    run.close_deadline = deadline
+    run.close_deadline = partial(ends_within, last_words)
     progress = show_progress(run) if leads else nullcontext(lambda: None)
     try:
         with interrupts(run, own_process), progress as end_progress:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.problems import short_repr
+from rlcore.config.rules import environment_blocks
 from rlcore.errors import KeyPath, dotted
 from rlcore.plugins.call import Plugins
 from rlcore.records import EnvironmentSpec, StatsWriterSpec
-from rlcore.settings import EnvironmentSettings, RunConfig
+from rlcore.settings import RunConfig
 from rlcore.settings.foreign import foreign_values, is_plain_name
 
 
@@ -30,7 +31,7 @@ def named_by_a_stranger(config: RunConfig, plugins: Plugins) -> list[str]:
 
 def _values(config: RunConfig, plugins: Plugins) -> Iterator[tuple[KeyPath, Any]]:
     blocks = []
-    for block, settings in _environments(config):
+    for block, settings in environment_blocks(config).items():
         if plugins.record(EnvironmentSpec, settings.type).foreign:
             blocks.append(block)
     entries = list(foreign_values(config))
@@ -47,14 +48,6 @@ def _values(config: RunConfig, plugins: Plugins) -> Iterator[tuple[KeyPath, Any]
             continue  # an environment for evaluations inherits the keys of that for training
         reported.add(entry)
         yield path, value
-
-
-def _environments(config: RunConfig) -> Iterator[tuple[KeyPath, EnvironmentSettings]]:
-    if config.environment is not None:
-        yield ("environment",), config.environment
-    evaluation = config.evaluation
-    if evaluation is not None and evaluation.environment is not None:
-        yield ("evaluation", "environment"), evaluation.environment
 
 
 def _is_of_installed_code(within: KeyPath, value: Any) -> bool:

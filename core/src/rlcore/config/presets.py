@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore.config.document import OF_PRESETS, Block, Document, Origin, UsedPreset, merged, placed, value_at
+from rlcore.config.inheritance import inherit_defaults
 from rlcore.config.problems import short_repr
 from rlcore.config.reading import document_from_mapping
 from rlcore.errors import ConfigError, KeyPath, NotInstalled
@@ -63,15 +64,22 @@ def _of_behaviors(data: Block, refused: bool) -> dict[str, tuple[Any, Origin | N
     if value_at(data, ("default_settings", "preset")) is not None:
         raise ConfigError(f"is not read here; {advice}", key=("default_settings", "preset"))
     named = {}
-    behaviors = data.get("behaviors")
-    for name, block in behaviors.items() if isinstance(behaviors, Block) else ():
-        if isinstance(block, Block) and "preset" in block:
+    for name, block in _behaviors(data).items():
+        if "preset" in block:
             if refused and block["preset"] is not None:
                 raise ConfigError(
                     f"is a second one, beside that of the whole file; {advice}", key=("behaviors", name, "preset")
                 )
             named[name] = (block["preset"] or AUTO, block.origins.get("preset"))
     return named
+
+
+def _behaviors(data: Block) -> dict[str, Block]:
+    """The blocks of the listed behaviors. Any other value is refused when the document is read."""
+    behaviors = data.get("behaviors")
+    if not isinstance(behaviors, Block):
+        return {}
+    return {name: block for name, block in behaviors.items() if isinstance(block, Block)}
 
 
 def _record(plugins: Plugins, name: Any, key: KeyPath) -> Preset:
@@ -91,10 +99,8 @@ def _over_all(document: Document, preset: Preset) -> Document:
         # A key without a value, such as `default_settings:`, leaves the block to the preset.
         if value is not None or key not in values:
             data.put(key, value, origin)
-    behaviors = data.get("behaviors")
     paths = [TRAINER]
-    if isinstance(behaviors, Block):
-        paths += [("behaviors", name, TRAINER[1]) for name in behaviors]
+    paths += [("behaviors", name, TRAINER[1]) for name in _behaviors(data)]
     for path in paths:
         _check_trainer(preset, values, value_at(data, path), path)
     if "environment" not in data:
@@ -198,13 +204,11 @@ def undecided(document: Document, plugins: Plugins) -> Undecided:
     found = Undecided()
     top = data.get("preset") or AUTO
     defaults = data.get("default_settings")
-    behaviors = data.get("behaviors")
     blocks: dict[str | None, Block] = {}
-    if isinstance(defaults, Block) or not behaviors:
-        blocks[None] = defaults = defaults if isinstance(defaults, Block) else Block()
-    for listed, block in behaviors.items() if isinstance(behaviors, Block) else ():
-        if isinstance(block, Block):
-            blocks[listed] = merged(block, defaults) if isinstance(defaults, Block) else block
+    if isinstance(defaults, Block) or not data.get("behaviors"):
+        blocks[None] = defaults if isinstance(defaults, Block) else Block()
+    for listed, block in _behaviors(inherit_defaults(document).data).items():
+        blocks[listed] = block
     for name, block in blocks.items():
         if (block.get("preset") or top) == AUTO:
             presets, reason = _presets_for(block, data, plugins)
@@ -294,7 +298,7 @@ def preset_lines(document: Document) -> Iterator[str]:
     for used in document.presets:
         block = data
         if used.behavior is not None:
-            block = Block(entry for entry in data.entries() if entry[0] != "behaviors")
+            block = data.without("behaviors")
             block.put(used.behavior, data["behaviors"][used.behavior], None)
         text = ", ".join(dict.fromkeys(_from(used.place, block))) or "without effect, because every key is given"
         if used.by_default:

@@ -80,6 +80,17 @@ def _is_offline(settings: BehaviorSettings, plugins: Plugins) -> bool:
     return plugins.record(TrainerSpec, settings.trainer_type).offline
 
 
+def environment_blocks(config: RunConfig) -> dict[KeyPath, EnvironmentSettings]:
+    """The environments of training and of evaluations that the file describes, by the path of their blocks."""
+    blocks: dict[KeyPath, EnvironmentSettings] = {}
+    if config.environment is not None:
+        blocks["environment",] = config.environment
+    evaluation = config.evaluation
+    if evaluation is not None and evaluation.environment is not None:
+        blocks["evaluation", "environment"] = evaluation.environment
+    return blocks
+
+
 def check_config(config: RunConfig, plugins: Plugins, problems: Problems, measuring: bool) -> None:
     """Check a whole configuration. ``measuring``: it is for measuring policies only."""
     rules = _Rules(config, plugins, problems)
@@ -101,12 +112,7 @@ class _Rules:
         self.config = config
         self.plugins = plugins
         self.problems = problems
-        self.environments: dict[KeyPath, EnvironmentSettings] = {}  # by the path of their blocks
-        if config.environment is not None:
-            self.environments["environment",] = config.environment
-        evaluation = config.evaluation
-        if evaluation is not None and evaluation.environment is not None:
-            self.environments["evaluation", "environment"] = evaluation.environment
+        self.environments = environment_blocks(config)
 
     def check_data_source(self) -> None:
         """Refuse trainers of both kinds in one run, and recorded data without the name of its behavior."""

@@ -53,8 +53,7 @@ def _join_ranks(run: Preparation) -> Ranks:
         return Ranks()
     ranks = run.plugins.create_ranks(launch, run.config, run.stops)
     if ranks is None:
-        package, plugin = RANKS
-        advice = or_turn_on(package, plugin)
+        advice = or_turn_on(*RANKS)
         raise ConfigError(f"torchrun started {launch.size} ranks, and no plugin exchanges between them; {advice}")
     return ranks
 
@@ -142,11 +141,10 @@ def _report_start(training: Training) -> None:
     run = training.run
     context = training.context
     store = run.store
-    leads = context.ranks.rank == 0
     for plugin in run.plugins.loaded:
         log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.because)
     try:
-        if leads:
+        if context.ranks.rank == 0:
             run.plugins.notify("rlcore_run_started", run=context)
         if not context.inference:
             run.directory.started()
@@ -157,9 +155,7 @@ def _report_start(training: Training) -> None:
             store.forget_result()
             store.write_configuration()
     except BaseException as error:  # plugins that got the start get the end too
+        training.outcome = outcome_of(error)
         with suppress(Exception):
-            if leads:
-                outcome = outcome_of(error)
-                results = training.state.results()
-                run.plugins.notify("rlcore_run_finished", run=context, outcome=outcome, error=error, results=results)
+            training.report_end(error)
         raise

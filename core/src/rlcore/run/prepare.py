@@ -34,6 +34,8 @@ from rlcore.settings.blocks import AUTO
 from rlcore.storage.directory import ResultsDirectory
 from rlcore.storage.store import CheckpointStore
 
+# What a program may give as a configuration; the strings are paths of files.
+Configuration = RunConfig | Document | Mapping[str, Any] | str | Path
 # Entered around one close(), with what is closed and how many seconds that may take.
 CloseDeadline = Callable[[str, float], AbstractContextManager[None]]
 
@@ -98,9 +100,7 @@ class Preparation:
         self.store.configure(written, context.ranks.size, took_part)
 
 
-def prepare(
-    config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None, given: Any = None
-) -> Preparation:
+def prepare(config: Configuration, plugins: Plugins | None, given: Any = None) -> Preparation:
     """Check the configuration. Loads the plugins that it chooses if ``plugins`` is None. Raises ConfigError."""
     checked, plugins, document = _checked(config, plugins, given)
     offline = learns_offline(checked, plugins)
@@ -110,9 +110,7 @@ def prepare(
     return Preparation(checked, document, plugins, offline, launch, directory, store, given=given)
 
 
-def _checked(
-    config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None, given: Any
-) -> tuple[RunConfig, Plugins, Document]:
+def _checked(config: Configuration, plugins: Plugins | None, given: Any) -> tuple[RunConfig, Plugins, Document]:
     """A checked configuration, the plugins it was checked with, and the document that gives errors their place."""
     if isinstance(config, RunConfig) and config.preset == AUTO:
         raise ConfigError(
@@ -146,7 +144,7 @@ def _with_plugins(config: RunConfig) -> tuple[RunConfig, Plugins]:
     return with_records(config, settings, plugins, data), plugins
 
 
-def _document_of(config: RunConfig | Document | Mapping[str, Any] | str | Path) -> Document:
+def _document_of(config: Configuration) -> Document:
     if isinstance(config, Document):
         return config
     if isinstance(config, RunConfig):

@@ -224,7 +224,7 @@ class Training:
             if self.ends_in_order(error):
                 error = None
         first = error
-        steps = (self._finish_save, self._save_last, self._write_result, self._wait_for_rank_0, self._report_end)
+        steps = (self._finish_save, self._save_last, self._write_result, self._wait_for_rank_0, self.report_end)
         for step in steps:  # all of them: a full disk must not keep plugins from hearing of the end
             try:
                 step(first)
@@ -234,7 +234,7 @@ class Training:
                     log.warning("%s", message)
                     continue
                 first = late
-                if step != self._report_end:
+                if step != self.report_end:
                     self.outcome = "failed"
         self.context.ranks.close(first)
         kind = None if first is None else type(first)
@@ -298,7 +298,7 @@ class Training:
         if error is None:
             self.context.ranks.share(None)
 
-    def _report_end(self, error: BaseException | None) -> None:
+    def report_end(self, error: BaseException | None) -> None:
         """Report the end to plugins, which may read the result."""
         if self.context.ranks.rank != 0:
             return

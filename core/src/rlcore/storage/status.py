@@ -95,11 +95,8 @@ def _metadata(step: int, run: Mapping[str, Any]) -> dict[str, Any]:
 
 def _beside(behavior: str, step: int, exports: Mapping[str, int | None]) -> list[str]:
     """The exported files beside the checkpoint of ``step``, in the order in which they were first exported."""
-    files = []
-    for name, exported_step in exports.items():
-        if exported_step == step and name.startswith(f"{behavior}/"):
-            files.append(name)
-    return files
+    of_step = [name for name, exported_step in exports.items() if exported_step == step]
+    return [name for name in of_step if name.startswith(f"{behavior}/")]
 
 
 def of_end(behavior: str, step: int, behaviors: Iterable[str], exports: Mapping[str, int | None]) -> list[str]:
