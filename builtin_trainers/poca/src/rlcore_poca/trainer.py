@@ -38,9 +38,10 @@ from rlcore_torch import (
     OnPolicyTrainer,
     ResidualSelfAttention,
     Rollout,
+    clip_fraction,
+    clipped_surrogate_loss,
     make_distribution,
     mean_over_rows,
-    probability_ratio,
 )
 
 __all__ = ["POCATrainer"]
@@ -108,12 +109,8 @@ class POCATrainer(OnPolicyTrainer):
         log_prob, entropy = self.likelihood(batch, columns, logits, learns_entropy)
 
         # The clipped surrogate of PPO (Schulman et al. 2017, eq. 7).
-        advantage = batch.advantage
         log_ratio = log_prob - batch.old_log_prob
-        ratio = probability_ratio(log_ratio, advantage)
-        clipped_ratio = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
-        surrogate = torch.min(ratio * advantage, clipped_ratio * advantage)
-        policy_loss = -surrogate.mean()
+        policy_loss = clipped_surrogate_loss(log_ratio, batch.advantage, self.clip_range)
 
         # Both learn the same return; the baseline does not see what its agent did (Cohen et al. 2022).
         mates = Mates.of_columns(batch.beside)
@@ -175,9 +172,8 @@ class POCATrainer(OnPolicyTrainer):
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
         """Statistics of an update: those of the template, and the share of ``log_ratio`` [rows] that is clipped."""
-        is_clipped = log_ratio.expm1().abs() > self.clip_range
-        clip_fraction = is_clipped.to(torch.float32).mean()
-        return {**super().diagnostics(log_ratio), "Policy/Clip Fraction": float(clip_fraction)}
+        clipped = clip_fraction(log_ratio, self.clip_range)
+        return {**super().diagnostics(log_ratio), "Policy/Clip Fraction": clipped}
 
     # ------------------------------------------------------------ collecting
 

@@ -15,7 +15,15 @@ from torch.nn.functional import mse_loss
 
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
 from rlcore_ppo.settings import PPOSettings
-from rlcore_torch import ActorCritic, Loss, Minibatch, OnPolicyTrainer, mean_over_rows, probability_ratio
+from rlcore_torch import (
+    ActorCritic,
+    Loss,
+    Minibatch,
+    OnPolicyTrainer,
+    clip_fraction,
+    mean_over_rows,
+    probability_ratio,
+)
 
 __all__ = ["PPOTrainer"]
 
@@ -100,6 +108,5 @@ class PPOTrainer(OnPolicyTrainer):
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
         """Statistics of an update: those of the template, and the share of ``log_ratio`` [rows] that is clipped."""
-        is_clipped = log_ratio.expm1().abs() > self.clip_range
-        clip_fraction = is_clipped.to(torch.float32).mean()
-        return {**super().diagnostics(log_ratio), "Policy/Clip Fraction": float(clip_fraction)}
+        clipped = clip_fraction(log_ratio, self.clip_range)
+        return {**super().diagnostics(log_ratio), "Policy/Clip Fraction": clipped}

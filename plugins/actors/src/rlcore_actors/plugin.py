@@ -63,7 +63,7 @@ def rlcore_config_sections() -> list[Preset]:
             trainer="appo",
             spaces={"discrete"},
             summary="APPO for discrete actions, such as CartPole and LunarLander",
-            source="as ppo-discrete; V-trace: Espeholt et al. 2018 (arXiv:1802.01561)",
+            source="as ppo-discrete, with a learning rate of 3e-4; V-trace: Espeholt et al. 2018 (arXiv:1802.01561)",
         ),
         Preset(
             name="appo-continuous",

@@ -1,6 +1,7 @@
 """Values of APPO for two classes of environments: the presets of rlcore-actors.
 
-They are those of ``ppo-discrete`` and ``ppo-continuous``. The records in :mod:`rlcore_actors.plugin` cite the sources.
+They are those of ``ppo-continuous``, and those of ``ppo-discrete`` with a learning rate of 3e-4. The records in
+:mod:`rlcore_actors.plugin` cite the sources.
 """
 
 from __future__ import annotations

@@ -41,6 +41,8 @@ from rlcore_torch import (
     OnPolicyTrainer,
     Rollout,
     Statistic,
+    clip_fraction,
+    clipped_surrogate_loss,
     mean_over_rows,
     probability_ratio,
 )
@@ -169,12 +171,8 @@ class APPOTrainer(OnPolicyTrainer):
         log_prob, entropy, value = self.evaluate(batch, differentiable_entropy=self.hyperparameters.beta > 0.0)
 
         # Schulman et al. 2017, eq. 7, with the policy that acted in place of the one before the update.
-        advantage = batch.advantage
         log_ratio = log_prob - batch.old_log_prob
-        ratio = probability_ratio(log_ratio, advantage)
-        clipped_ratio = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
-        surrogate = torch.min(ratio * advantage, clipped_ratio * advantage)
-        policy_loss = -surrogate.mean()
+        policy_loss = clipped_surrogate_loss(log_ratio, batch.advantage, self.clip_range)
         return self._loss(batch, policy_loss, entropy, value, log_ratio)
 
     def _loss(self, batch: Minibatch, policy_loss: Tensor, entropy: Tensor, value: Tensor, log_ratio: Tensor) -> Loss:
@@ -201,9 +199,8 @@ class APPOTrainer(OnPolicyTrainer):
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
         """Statistics of an update: those of the template, and the share of ``log_ratio`` [rows] that is clipped."""
-        is_clipped = log_ratio.expm1().abs() > self.clip_range
-        clip_fraction = is_clipped.to(torch.float32).mean()
-        return {**super().diagnostics(log_ratio), "Policy/Clip Fraction": float(clip_fraction)}
+        clipped = clip_fraction(log_ratio, self.clip_range)
+        return {**super().diagnostics(log_ratio), "Policy/Clip Fraction": clipped}
 
     # ------------------------------------------------------------ actors
 

@@ -66,6 +66,9 @@ from .off_policy.replay_sequences import SequenceRows as SequenceRows
 from .off_policy.trainer import OffPolicyTrainer as OffPolicyTrainer
 from .off_policy.transition_batch import ActionBatch as ActionBatch
 from .off_policy.transition_batch import TransitionBatch as TransitionBatch
+from .off_policy.without_replay import without_replay as without_replay
+from .on_policy.clipped_surrogate import clip_fraction as clip_fraction
+from .on_policy.clipped_surrogate import clipped_surrogate_loss as clipped_surrogate_loss
 from .on_policy.collection import RolloutTrainer as RolloutTrainer
 from .on_policy.minibatch import Loss as Loss
 from .on_policy.minibatch import Minibatch as Minibatch

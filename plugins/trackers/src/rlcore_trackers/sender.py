@@ -23,9 +23,9 @@ from typing import Any
 import attrs
 
 from rlcore import RunStateError, python_command
+from rlcore_torch import without_replay
 from rlcore_trackers.journal import Places, entries
 from rlcore_trackers.lock import replaced
-from rlcore_trackers.replay import without_replay
 from rlcore_trackers.tracker import SummaryKey, Task, TrackedFile, TrackedSummary, Tracker, text
 
 POLL = 0.2  # seconds between two looks at the journal
@@ -332,7 +332,7 @@ class Sender:
             return self._report(folder)
         if file.kind == "checkpoint" and not self._tracked.settings["replay"]:
             try:
-                return without_replay(file.path, folder)
+                return without_replay(file.path, folder, "replay: true sends it with them")
             except RunStateError as error:
                 self._tell({"warning": f"checkpoint {file.step} is not sent: {error}"})
                 return None

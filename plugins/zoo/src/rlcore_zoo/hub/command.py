@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from rlcore import debug_option
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(MB|GB|TB)", re.IGNORECASE)
 _UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
+WITH_REPLAY = "--replay uploads them, and --checkpoint best uploads policies alone"
 
 
 class Bytes(click.ParamType[int]):
@@ -113,7 +115,8 @@ def push_command(
     from tempfile import TemporaryDirectory
 
     from rlcore import ConfigError, echo, find_run, read_run
-    from rlcore_zoo.hub.contents import CARD, chosen_checkpoints, require_nothing_private, run_files, without_replay
+    from rlcore_torch import without_replay
+    from rlcore_zoo.hub.contents import CARD, chosen_checkpoints, require_nothing_private, run_files
     from rlcore_zoo.hub.errors import hub_api, require_repository_name
     from rlcore_zoo.hub.upload import Remote, push, with_list
 
@@ -123,7 +126,10 @@ def push_command(
     uploaded = chosen_checkpoints(directory, checkpoints)
     if not with_replay:
         place = Path(click.get_current_context().with_resource(TemporaryDirectory(prefix="rlcore-push-")))
-        uploaded = [without_replay(checkpoint, place) for checkpoint in uploaded]
+        uploaded = [
+            attrs.evolve(checkpoint, path=without_replay(checkpoint.path, place, WITH_REPLAY))
+            for checkpoint in uploaded
+        ]
         for smaller in uploaded:
             if smaller.path.parent == place:
                 echo(f"checkpoint {smaller.step}: its replay buffer is left out; --replay uploads it")

@@ -23,12 +23,10 @@ from rlcore import (
     did_you_mean,
     dotted,
     find_checkpoints,
-    load_checkpoint,
     open_regular,
     read_document,
     read_object,
     read_regular,
-    save_checkpoint,
 )
 
 # the hub plays a file of the last name beside the card
@@ -95,39 +93,6 @@ def chosen_checkpoints(directory: Path, chosen: Sequence[str]) -> list[Checkpoin
     if not by_path:
         raise RunStateError(f"{directory}: has no intact checkpoint, so there is nothing to share")
     return list(by_path.values())
-
-
-def without_replay(checkpoint: Checkpoint, directory: Path) -> Checkpoint:
-    """A copy of ``checkpoint`` in ``directory``, without its replay buffers; the checkpoint itself if it has none.
-
-    A replay buffer is an entry ``buffer`` with ``segments``, as :class:`rlcore_torch.OffPolicyTrainer` saves it. A run
-    that is resumed from the copy fills a new one. Raises RunStateError for a checkpoint of several ranks with one.
-    """
-    values = checkpoint.values()
-    if _smaller(values) == values:
-        return checkpoint
-    if "ranks" in values["run"]:
-        raise RunStateError(
-            f"{checkpoint.path}: has the replay buffers of several ranks, which cannot be left out; --replay uploads "
-            "them, and --checkpoint best uploads policies alone"
-        )
-    state = _smaller(load_checkpoint(checkpoint.path))
-    reasons = [*state["run"]["resume"]["reasons"], "the replay buffer was not uploaded"]
-    state["run"]["resume"] = {"promise": "statistical", "reasons": reasons, "notes": []}
-    configuration = (checkpoint.path / CONFIGURATION).read_text(encoding="utf-8")
-    return attrs.evolve(checkpoint, path=save_checkpoint(directory, checkpoint.step, state, configuration))
-
-
-def _smaller(tree: Any) -> Any:
-    """The tree of a state without its replay buffers. Parts that checkpoints share stay as they are."""
-    if type(tree) is not dict:
-        return tree
-    smaller = {}
-    for key, value in tree.items():
-        is_replay = key == "buffer" and isinstance(value, Mapping) and "segments" in value
-        if not is_replay:
-            smaller[key] = _smaller(value)
-    return smaller
 
 
 def _score(checkpoint: Checkpoint) -> float:

@@ -1,4 +1,7 @@
-"""Checkpoints without their replay buffers, which are large: what a tracker gets unless ``replay`` asks for more."""
+"""Checkpoints without their replay buffers, which are large: what is uploaded unless more is asked for.
+
+This module needs no PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,18 @@ from typing import Any
 
 from rlcore import RunStateError, find_checkpoints, load_checkpoint, save_checkpoint
 
+__all__ = ["without_replay"]
 
-def without_replay(path: Path, folder: Path) -> Path:
-    """Return a copy in ``folder`` of the checkpoint at ``path``, without its replay buffers; ``path`` if it has none.
 
-    A replay buffer is an entry ``buffer`` with ``segments``, as :class:`rlcore_torch.OffPolicyTrainer` saves it. A run
-    that is resumed from the copy fills a new one, and says so. Raises RunStateError for a damaged checkpoint, and for
-    one of several ranks with a replay buffer, which cannot be left out.
+def without_replay(path: Path, folder: Path, remedy: str) -> Path:
+    """Write a copy of the checkpoint at ``path`` into ``folder``, without its replay buffers, and return its path.
+
+    Returns ``path`` itself, and writes nothing, if the checkpoint has no replay buffer, and if there is none at
+    ``path``. A replay buffer is an entry ``buffer`` with ``segments``, as :class:`rlcore_torch.OffPolicyTrainer` saves
+    it. A run that is resumed from the copy fills a new one, and its promise is ``statistical``.
+
+    Raises RunStateError for a damaged checkpoint, and for one of several ranks with replay buffers, which cannot be
+    left out; ``remedy`` is the end of that message and says what to do instead.
     """
     found = [each for each in find_checkpoints(path.parent) if each.path == path]
     if not found:
@@ -24,7 +32,7 @@ def without_replay(path: Path, folder: Path) -> Path:
     if _smaller(values) == values:
         return path
     if "ranks" in values["run"]:
-        raise RunStateError("has the replay buffers of several ranks; replay: true sends it with them")
+        raise RunStateError(f"{path}: has the replay buffers of several ranks, which cannot be left out; {remedy}")
     state = _smaller(load_checkpoint(path))
     reasons = [*state["run"]["resume"]["reasons"], "the replay buffer was not uploaded"]
     state["run"]["resume"] = {"promise": "statistical", "reasons": reasons, "notes": []}
