@@ -1,7 +1,8 @@
-"""Ranks on several hosts, whose links are cut and which lose their power: no rank hangs, and a line names the host."""
+"""Ranks and actors on several hosts that are cut off or lose their power: none hangs, and a line names the host."""
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 import sys
 import time
@@ -20,6 +21,7 @@ pytestmark = [
 
 TIMEOUT = 8  # rank_timeout
 LATE = 15  # seconds after it, in which all ranks have ended
+START_SECONDS = 400.0
 PATIENCE = 30  # more, for a machine on which other tests run
 CONFIG = f"""
 environment: {{id: CartPole-v1, num_envs: 4}}
@@ -84,10 +86,9 @@ def test_ranks_save_and_end_when_their_torchrun_is_killed(three: Hosts) -> None:
 
 def test_a_host_that_is_replaced_before_the_others_miss_it_resumes_the_run(three: Hosts) -> None:
     """``torchrun`` starts all ranks again for the new host, and counts no restart."""
-    alive = "keep_alive_interval=2,keep_alive_max_attempt=2"
 
     def member(number: int) -> Job:
-        options = ("--max-restarts", "0", "--rdzv-conf", f"is_host={int(number == 1)},{alive}")
+        options = ("--max-restarts", "0", "--rdzv-conf", f"is_host={int(number == 1)}")
         steps = ("--set", "behaviors.CartPole.max_steps=20000", "--set", "torch_settings.rank_timeout=600")
         return ranks(three, number, *options, run=steps, TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
 
@@ -96,10 +97,57 @@ def test_a_host_that_is_replaced_before_the_others_miss_it_resumes_the_run(three
     three.lose_power(2)
     second.ended(30)
     third = member(3)
-    assert first.ended(300) == 0, three.logs()
+    assert first.ended(2 * START_SECONDS) == 0, three.logs()
     assert third.ended(60) == 0, three.logs()
     assert "resumed at step " in first.output()
     assert "this run exists" not in first.output()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+@pytest.mark.parametrize(
+    "lost",
+    [pytest.param(1, id="head"), pytest.param(2, id="node", marks=pytest.mark.deep)],
+)
+def test_ranks_on_ray_end_when_a_host_is_lost(three: Hosts, lost: int) -> None:
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": 32 * "0"}
+    head = "10.77.0.1:6379"
+    for number in (1, 2):
+        place = ["--head", "--port=6379", "--include-dashboard=false"] if number == 1 else [f"--address={head}"]
+        options = ["--num-cpus=2", f"--node-ip-address={three[number].address}", "--object-store-memory=80000000"]
+        program = Path(__file__).parents[1] / "support/ray_host.py"
+        node = three.start(number, [sys.executable, program, *place, *options], **token)
+        assert node.ended(START_SECONDS) == 0, node.output()
+    folder = three.folder  # the same on all hosts
+    (folder / "run.yaml").write_text(CONFIG)
+    words = ["ray", "ranks", "--count", "3", "--address", head, "run.yaml"]
+    job = three.start(3 - lost, ["env", "-C", folder, sys.executable, "-m", "rlcore", *words], **token)
+    job.said("Step: 4000", START_SECONDS)
+    began = time.monotonic()
+    three.lose_power(lost)
+    ended_within(job, f"error: rank 0: rank 2 on host{lost} did not answer for {TIMEOUT} seconds", began)
+
+
+def test_a_run_continues_when_the_host_of_an_actor_is_lost(three: Hosts) -> None:
+    token = three.folder / "token"
+    token.write_text("a token of many characters\n")
+    workers = (
+        "{executor: actors, count: 2, local: 1, listen: '10.77.0.1:5600', allow_public_bind: true, "
+        f"token_file: {token}, fragment_timeout: {TIMEOUT}}}"
+    )
+    config = three[1].folder / "run.yaml"
+    config.write_text(CONFIG.replace("num_envs: 4", f"num_envs: 4, workers: {workers}").replace("ppo", "appo"))
+    run = three.start(1, [sys.executable, "-m", "rlcore", "run", config])
+    words = ["actor", "10.77.0.1:5600", "--token-file", token, "--wait", str(START_SECONDS)]
+    three.start(2, [sys.executable, "-m", "rlcore", *words])
+    run.said("actor 1 is at host2", START_SECONDS)
+    run.said("Step: ", START_SECONDS)
+    three.lose_power(2)
+    run.said("actor 1 on host2 failed: ", TIMEOUT + LATE + PATIENCE)
+    summaries = run.output().count("Step: ")
+    deadline = time.monotonic() + PATIENCE
+    while run.output().count("Step: ") == summaries:
+        assert time.monotonic() < deadline and run.code is None, run.output()
+        time.sleep(0.1)
 
 
 @pytest.mark.skipif(switch_problem() is not None, reason=f"no slow links for tests: {switch_problem()}")
