@@ -67,7 +67,7 @@ class Recorded:
     deterministic: bool = attrs.field(default=True, validator=_IS(bool))
 
     def words(self, place: str) -> list[str]:
-        """What to say to rlcore, so that it records the episodes in the folder ``place``."""
+        """Return the arguments of ``rlcore`` that record the episodes in the folder ``place``."""
         words = ["evaluate", f"zoo:{self.agent}", "--episodes", f"{self.episodes}", "--record", place]
         return words if self.deterministic else [*words, "--stochastic"]
 
