@@ -23,7 +23,6 @@ from typing import Any
 import attrs
 
 from rlcore import RunStateError, python_command
-from rlcore_torch import without_replay
 from rlcore_trackers.journal import Places, entries
 from rlcore_trackers.lock import replaced
 from rlcore_trackers.tracker import SummaryKey, Task, TrackedFile, TrackedSummary, Tracker, text
@@ -332,7 +331,7 @@ class Sender:
             return self._report(folder)
         if file.kind == "checkpoint" and not self._tracked.settings["replay"]:
             try:
-                return without_replay(file.path, folder, "replay: true sends it with them")
+                return _without_replay(file.path, folder)
             except RunStateError as error:
                 self._tell({"warning": f"checkpoint {file.step} is not sent: {error}"})
                 return None
@@ -347,6 +346,18 @@ class Sender:
         if ended.returncode:
             self._tell({"warning": "the report of the run cannot be made; is rlcore-study[report] installed?"})
         return page
+
+
+def _without_replay(path: Path, folder: Path) -> Path:
+    """Return the checkpoint at ``path``, or a copy in ``folder`` without its replay buffers.
+
+    Only trainers of rlcore-torch save them, so without that package there are none to leave out.
+    """
+    try:
+        from rlcore_torch import without_replay
+    except ImportError:
+        return path
+    return without_replay(path, folder, "replay: true sends it with them")
 
 
 def _numbers_by_tag(values: Any) -> dict[str, float] | None:
