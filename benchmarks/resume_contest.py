@@ -5,6 +5,9 @@ is not deterministic and the table says so; and B, which gets SIGKILL at three r
 steps and is resumed each time as its documentation says. The states of A and B at the end are compared bit for bit.
 Each library saves with everything that it offers; benchmarks/contestants/ has the code, one file for each library. A
 library that is not installed gets a line instead of a column.
+
+With --results FILE, each finished contestant is appended to the file, and those that are in it are not trained again:
+after an interruption, the same command continues.
 """
 
 from __future__ import annotations
@@ -360,6 +363,27 @@ def contest(contestant: Contestant, place: Path, steps: int, seed: int, pool: Th
     return Outcome(contestant, cells, kills)
 
 
+def training_of(contestant: Contestant, steps: int, seed: int) -> dict[str, Any]:
+    """Return what a line of the file of results is for: an outcome with other values does not count."""
+    return {"contestant": contestant.key, "version": contestant.version, "steps": steps, "seed": seed}
+
+
+def keep(path: Path, outcome: Outcome, training: dict[str, Any]) -> None:
+    """Append an outcome to the file of results."""
+    kills = [attrs.asdict(kill) for kill in outcome.kills]
+    with path.open("a") as file:
+        file.write(json.dumps({"training": training, "cells": outcome.cells, "kills": kills}) + "\n")
+
+
+def kept(path: Path | None, contestant: Contestant, training: dict[str, Any]) -> Outcome | None:
+    """Return the outcome of a training from the file of results; None if the file does not have it."""
+    lines = path.read_text().splitlines() if path is not None and path.exists() else []
+    for found in map(json.loads, lines):
+        if found["training"] == training:
+            return Outcome(contestant, found["cells"], [Kill(**kill) for kill in found["kills"]])
+    return None
+
+
 def markdown(outcomes: list[Outcome]) -> str:
     """A table with one column for each contestant."""
     names = list(outcomes[0].cells)
@@ -371,11 +395,16 @@ def markdown(outcomes: list[Outcome]) -> str:
 
 @click.command(help=__doc__)
 @click.option("--only", multiple=True, help="A contestant, such as sb3-ppo. May be repeated.")
-@click.option("--ppo-steps", default=20_000, show_default=True, type=click.IntRange(2000), help="Steps on CartPole-v1.")
-@click.option("--sac-steps", default=5_000, show_default=True, type=click.IntRange(1000), help="Steps on Pendulum-v1.")
+@click.option("--ppo-steps", default=4_000, show_default=True, type=click.IntRange(2000), help="Steps on CartPole-v1.")
+@click.option("--sac-steps", default=1_000, show_default=True, type=click.IntRange(1000), help="Steps on Pendulum-v1.")
 @click.option("--seed", default=1, show_default=True, help="Seed of the trainings and of the moments of the kills.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Trainings at a time.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Keep everything in this new folder.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Keep the outcome of each finished contestant in this file, and do not train those again that are in it.",
+)
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write everything to this file.")
 def main(
     only: tuple[str, ...],
@@ -384,6 +413,7 @@ def main(
     seed: int,
     jobs: int,
     folder: Path | None,
+    results: Path | None,
     json_file: Path | None,
 ) -> None:
     known = [contestant.key for contestant in CONTESTANTS]
@@ -395,7 +425,7 @@ def main(
     console = Console(soft_wrap=True, highlight=False)
     outcomes: list[Outcome] = []
     absent: dict[str, str] = {}
-    with TemporaryDirectory() as temporary, ThreadPoolExecutor(jobs) as pool, ThreadPoolExecutor(len(known)) as rows:
+    with TemporaryDirectory() as temporary, ThreadPoolExecutor(jobs) as pool, ThreadPoolExecutor(jobs) as rows:
         place = folder if folder is not None else Path(temporary)
         waiting = {}
         for contestant in CONTESTANTS:
@@ -405,11 +435,18 @@ def main(
                 absent[contestant.key] = f"{contestant.distribution} is not installed"
                 continue
             steps = sac_steps if contestant.off_policy else ppo_steps
-            waiting[rows.submit(contest, contestant, place, steps, seed, pool)] = contestant
+            training = training_of(contestant, steps, seed)
+            finished = kept(results, contestant, training)
+            if finished is not None:
+                outcomes.append(finished)
+                continue
+            waiting[rows.submit(contest, contestant, place, steps, seed, pool)] = (contestant, training)
         for outcome in as_completed(waiting):
-            contestant = waiting[outcome]
+            contestant, training = waiting[outcome]
             try:
                 outcomes.append(outcome.result())
+                if results is not None:
+                    keep(results, outcomes[-1], training)
                 console.print(f"{contestant.key}: {len(outcomes[-1].differs)} kinds of state differ")
             except Failed as failure:
                 absent[contestant.key] = str(failure)

@@ -57,6 +57,21 @@ def test_every_contestant_has_a_script_and_lines_that_resume_it(contest: ModuleT
         assert resuming > 0, contestant.key
 
 
+def test_a_finished_contestant_is_found_in_the_results_again_unless_its_training_is_another(
+    contest: ModuleType, tmp_path: Path
+) -> None:
+    first, second, *_ = contest.CONTESTANTS
+    training = contest.training_of(first, 4000, 1)
+    outcome = contest.Outcome(first, {"weights": "equal"}, [contest.Kill(step=900, resumed=800)])
+    file = tmp_path / "results.jsonl"
+    assert contest.kept(file, first, training) is None  # there is no file
+    contest.keep(file, contest.Outcome(second, {}, []), contest.training_of(second, 4000, 1))
+    contest.keep(file, outcome, training)
+    assert contest.kept(file, first, training) == outcome
+    assert contest.kept(file, first, contest.training_of(first, 2000, 1)) is None
+    assert contest.kept(file, first, contest.training_of(first, 4000, 2)) is None
+
+
 @pytest.mark.faults
 def test_a_run_of_rlcore_that_is_killed_three_times_equals_the_whole_one(contest: ModuleType, tmp_path: Path) -> None:
     file = tmp_path / "contest.json"

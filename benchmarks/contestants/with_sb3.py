@@ -66,9 +66,11 @@ def end(instrument: Instrument, model: Any, env: VecNormalize) -> None:
         names = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
         rows = {name: getattr(model.replay_buffer, name)[:held] for name in names}
     tensors = model.get_parameters()
+    networks = {name: state for name, state in tensors.items() if "optimizer" not in name}
+    temperature = getattr(model, "log_ent_coef", None)  # of SAC and TQC; get_parameters leaves it out
     statistics = {name: vars(getattr(env, name)) for name in ("obs_rms", "ret_rms")}
     instrument.end(
-        weights={name: state for name, state in tensors.items() if "optimizer" not in name},
+        weights={**networks, "log_ent_coef": temperature},
         optimizer={name: state for name, state in tensors.items() if "optimizer" in name},
         steps=model.num_timesteps,
         updates=model._n_updates,

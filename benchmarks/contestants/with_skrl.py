@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium as gym
 import torch
 from measured import Instrument, command_line
+from skrl import config
 from skrl.agents.torch.ppo import PPO
 from skrl.agents.torch.sac import SAC
 from skrl.envs.wrappers.torch import wrap_env
@@ -100,6 +101,7 @@ def ppo(place: Path, steps: int, instrument: Instrument) -> None:
 def sac(place: Path, steps: int, instrument: Instrument) -> None:
     """SAC on Pendulum-v1 with the library's values."""
     env = wrap_env(gym.make("Pendulum-v1"))
+    env.action_space.seed(config.torch.key)  # its first actions are drawn from the space, which set_seed does not seed
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space, "device": env.device}
     models: dict[str, Any] = {"policy": Gaussian(**spaces)}
     for name in ("critic_1", "critic_2", "target_critic_1", "target_critic_2"):
@@ -136,9 +138,11 @@ def train(env: Any, agent: Any, began: int, checkpoint: Path | None, steps: int,
     groups = [state["param_groups"] for state in optimizers.values()]
     held = len(agent.memory)
     off_policy = isinstance(agent, SAC)
+    temperature = {"log_entropy_coefficient": agent.log_entropy_coefficient} if off_policy else {}
     rows = {name: agent.memory.get_tensor_by_name(name)[:held] for name in agent.memory.get_tensor_names()}
+    networks = {name: s for name, s in modules.items() if "optimizer" not in name and "preprocessor" not in name}
     instrument.end(
-        weights={name: s for name, s in modules.items() if "optimizer" not in name and "preprocessor" not in name},
+        weights={**networks, **temperature},
         optimizer={name: state["state"] for name, state in optimizers.items()},
         steps=left,
         updates=None,

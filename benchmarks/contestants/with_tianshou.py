@@ -8,6 +8,7 @@ save and to resume end with a comment.
 from __future__ import annotations
 
 import pickle
+import random
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,7 @@ def sac(place: Path, steps: int, seed: int, instrument: Instrument) -> None:
 def environments(name: str, seed: int) -> DummyVectorEnv:
     """One environment; the seeds of everything are set as in Tianshou's tests."""
     envs = DummyVectorEnv([lambda: gym.make(name)])
+    random.seed(seed)  # Tianshou draws nothing from it, but the contest compares its state
     np.random.seed(seed)  # noqa: NPY002 - as Tianshou's tests do
     torch.manual_seed(seed)
     envs.seed(seed)
