@@ -85,7 +85,8 @@ def test_a_script_of_the_page_is_submitted_once_requeued_and_equal_in_the_end(
     clock, runs = CASES[script]
     requeues = MANY if deep else 3
     steps = STEPS * requeues // 3
-    scales = {"limit": 40.0, "notice": 39.5, "kill_wait": 40.0, "clock": clock, "attempts": requeues + 1}
+    # A tenth of a second of training in an attempt, so that a fast machine does not finish before the last requeue.
+    scales = {"limit": 40.0, "notice": 39.9, "kill_wait": 40.0, "clock": clock, "attempts": requeues + 1}
     jobs = submit(tmp_path / "stopped", script, steps, **scales)
     assert {job["state"] for job in jobs.values()} == {"COMPLETED"}
     attempts = [job["attempts"] for job in jobs.values()]
@@ -93,6 +94,8 @@ def test_a_script_of_the_page_is_submitted_once_requeued_and_equal_in_the_end(
     # All that were requeued had saved: no other code puts a job back into the queue.
     stops = [attempt["step"] for each in attempts for attempt in each[:-1]]
     assert stops and set(stops) == {128 + signal.SIGUSR1}
+    if deep:
+        assert [len(each) - 1 for each in attempts] == [requeues] * len(jobs)
     whole = submit(tmp_path / "whole", script, steps)
     assert all(len(job["attempts"]) == 1 and job["code"] == 0 for job in whole.values())
     for run in runs:
