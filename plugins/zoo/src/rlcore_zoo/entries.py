@@ -301,7 +301,7 @@ def read_agent(name: str) -> Agent:
 
 
 # Keys of which no score depends: how often a run reports and saves.
-_WITHOUT_EFFECT = frozenset(
+WITHOUT_EFFECT = frozenset(
     {"preset", "checkpoint_settings", "summary_freq", "checkpoint_interval", "keep_checkpoints", "save_replay_buffer"}
 )
 
@@ -347,7 +347,7 @@ def _over(block: Any, base: Any) -> Any:
 def _with_effect(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
-    return {key: _with_effect(below) for key, below in value.items() if key not in _WITHOUT_EFFECT}
+    return {key: _with_effect(below) for key, below in value.items() if key not in WITHOUT_EFFECT}
 
 
 def read_measurements(path: Path = MEASURED) -> list[Measurement]:

@@ -28,6 +28,7 @@ from rlcore import (
     save_checkpoint,
 )
 from rlcore_zoo.collection import AGENTS, path_of
+from rlcore_zoo.entries import WITHOUT_EFFECT
 from rlcore_zoo.hub.contents import private_values
 
 _OF_THE_RUN = ("checkpoint_settings", "env_settings", "plugins", "debug")  # blocks that may differ from the file's
@@ -82,7 +83,8 @@ def _require_done(run: Path) -> None:
 def configuration_differences(run: Path, name: str, plugins: Plugins) -> Iterator[str]:
     """Yield each key in which the configuration of ``run`` differs from what the file ``name`` resolves to.
 
-    The name, the seed and the plugins of a run are its own.
+    The name, the seed and the plugins of a run are its own, and so is how often it saves: where an environment cannot
+    save its state, that depends on the speed of the machine.
     """
     document = apply_overrides(read_document(path_of(name)), ["checkpoint_settings.run_id=any"])
     expected = attrs.asdict(load_config(document, plugins))
@@ -95,6 +97,7 @@ def configuration_differences(run: Path, name: str, plugins: Plugins) -> Iterato
 def _differences(expected: Any, found: Any, path: KeyPath) -> Iterator[str]:
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         for key in {**expected, **found}:
-            yield from _differences(expected.get(key), found.get(key), (*path, key))
+            if key not in WITHOUT_EFFECT:
+                yield from _differences(expected.get(key), found.get(key), (*path, key))
     elif expected != found:
         yield f"{dotted(path)} is {found!r} instead of {expected!r}"
