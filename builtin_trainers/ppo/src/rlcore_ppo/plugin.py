@@ -47,8 +47,8 @@ def rlcore_config_sections() -> list[Preset]:
             spaces={"discrete"},
             summary="PPO for discrete actions, such as CartPole and LunarLander",
             source="steps, batch, passes and clip range are defaults of Stable-Baselines3 2, in 8 environments; a rate "
-            "that falls, from where LunarLander is learned soonest; gamma, lambda and entropy bonus those of RL Zoo's "
-            "LunarLander; network: Andrychowicz et al. 2021 (arXiv:2006.05990)",
+            "that falls, chosen on LunarLander; gamma, lambda and entropy bonus those of RL Zoo's LunarLander; "
+            "network: Andrychowicz et al. 2021 (arXiv:2006.05990)",
         ),
         Preset(
             name="ppo-continuous",

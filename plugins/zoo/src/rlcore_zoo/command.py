@@ -169,8 +169,8 @@ def about(entry: Entry) -> list[str]:
     from rlcore import pip_install
 
     lines = [pip_install(*entry.world.needs)]
-    if entry.world.recorded is not None and entry.recording is not None:
-        lines.append(f"rlcore {' '.join(entry.world.recorded.words(f'{entry.recording.parent}'))}")
+    if entry.recording_words:
+        lines.append(f"rlcore {' '.join(entry.recording_words)}")
     lines.append(f"rlcore run zoo:{entry.name}")
     if entry.world.random is not None:
         lines.append(f"Random actions score {number(entry.world.random)}.")

@@ -66,11 +66,6 @@ class Recorded:
     episodes: int = attrs.field(validator=_WHOLE)
     deterministic: bool = attrs.field(default=True, validator=_IS(bool))
 
-    def words(self, place: str) -> list[str]:
-        """Return the arguments of ``rlcore`` that record the episodes in the folder ``place``."""
-        words = ["evaluate", f"zoo:{self.agent}", "--episodes", f"{self.episodes}", "--record", place]
-        return words if self.deterministic else [*words, "--stochastic"]
-
 
 def _published(block: Any) -> Any:
     return Published(**block) if isinstance(block, Mapping) else block
@@ -210,6 +205,16 @@ class Entry:
             return None
         [(name, behavior)] = self.data["behaviors"].items()
         return Path(behavior["hyperparameters"]["demo_path"], name)
+
+    @property
+    def recording_words(self) -> list[str]:
+        """The arguments of ``rlcore`` that record these episodes; none for a file that learns in the environment."""
+        recorded = self.world.recorded
+        if recorded is None or self.recording is None:
+            return []
+        folder = f"{self.recording.parent}"
+        words = ["evaluate", f"zoo:{recorded.agent}", "--episodes", f"{recorded.episodes}", "--record", folder]
+        return words if recorded.deterministic else [*words, "--stochastic"]
 
     @property
     def summary(self) -> str:

@@ -66,10 +66,8 @@ def train(entry: Entry, seed: int, results: Path) -> Measurement:
 
 def record(entry: Entry) -> None:
     """Have the agent play that a file learns from, unless its episodes are there."""
-    recorded = entry.world.recorded
-    place = entry.recording
-    if recorded is not None and place is not None and not place.exists():
-        _rlcore(recorded.words(f"{place.parent}"))
+    if entry.recording is not None and not entry.recording.exists():
+        _rlcore(entry.recording_words)
 
 
 def _require_same_file(directory: Path, name: str) -> None:
