@@ -7,11 +7,14 @@ import math
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import attrs
 import gymnasium
 import pytest
+from packaging.requirements import Requirement
 
 from rlcore import Run, apply_overrides, main, read_document
 from rlcore_zoo.collection import names
@@ -21,11 +24,21 @@ from rlcore_zoo.trainings import record, score_of, train
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(600)]
 
 STEPS = 2048
-# What a distribution among the needs of a file brings, by its name or its extra.
-MODULES = {
-    "box2d": "Box2D", "mujoco": "mujoco", "minigrid": "minigrid", "atari": "ale_py", "classic": "pettingzoo.classic",
-    "openspiel": "pyspiel", "mpe2": "mpe2",
-}  # fmt: skip
+
+
+def unmet(requirement: Requirement) -> Iterator[str]:
+    """What the installed distributions lack of a requirement and of what its extras bring."""
+    try:
+        installed = metadata.version(requirement.name)
+    except metadata.PackageNotFoundError:
+        yield f"{requirement.name} is not installed"
+        return
+    if not requirement.specifier.contains(installed, prereleases=True):
+        yield f"{requirement.name} {installed} is installed, not {requirement.specifier}"
+    for text in metadata.requires(requirement.name) or ():
+        brought = Requirement(text)
+        if brought.marker and any(brought.marker.evaluate({"extra": extra}) for extra in requirement.extras):
+            yield from unmet(brought)
 
 
 @pytest.mark.parametrize("name", names())
@@ -35,9 +48,8 @@ def test_a_file_trains(
     monkeypatch.chdir(tmp_path)
     entry = entry_of(name)
     for need in entry.world.needs:
-        distribution, _, extra = need.rstrip("]").partition("[")
-        if module := MODULES.get(extra or distribution):
-            pytest.importorskip(module, reason=f"{name} needs {need}")
+        for reason in unmet(Requirement(need)):
+            pytest.skip(f"{name} needs {need}: {reason}")
     record(entry)
     document = read_document(entry.path)
     sets = [f"checkpoint_settings.results_dir={tmp_path}", "env_settings.seed=1"]
