@@ -19,35 +19,41 @@ def contest(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return import_module("resume_contest")
 
 
-def test_states_are_equal_only_bit_for_bit(contest: ModuleType) -> None:
+@pytest.fixture
+def states(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return import_module("compared_states")
+
+
+def test_states_are_equal_only_bit_for_bit(states: ModuleType) -> None:
     whole = {"weights/a": np.float32([1.0, 2.0]), "weights/b": np.float32([0.0])}
-    assert contest.compare("weights", whole, dict(whole)) == "equal"
-    assert contest.compare("weights", whole, {**whole, "weights/b": np.float32([-0.0])}) == (
+    assert states.compare("weights", whole, dict(whole)) == "equal"
+    assert states.compare("weights", whole, {**whole, "weights/b": np.float32([-0.0])}) == (
         "differs, at most 0 (1 of 2 arrays)"
     )
-    assert contest.compare("weights", whole, {**whole, "weights/a": np.float32([1.0, 2.5])}) == (
+    assert states.compare("weights", whole, {**whole, "weights/a": np.float32([1.0, 2.5])}) == (
         "differs, at most 0.5 (1 of 2 arrays)"
     )
-    assert contest.compare("weights", whole, {"weights/a": whole["weights/a"]}) == "differs (1 of 2 arrays)"
-    assert contest.compare("optimizer", whole, whole) == "none"
+    assert states.compare("weights", whole, {"weights/a": whole["weights/a"]}) == "differs (1 of 2 arrays)"
+    assert states.compare("optimizer", whole, whole) == "none"
 
 
-def test_counters_are_shown_and_rows_of_a_replay_buffer_are_counted(contest: ModuleType) -> None:
-    assert contest.compare("steps", {"steps/": np.int64(2000)}, {"steps/": np.int64(2500)}) == "2,500 instead of 2,000"
+def test_counters_are_shown_and_rows_of_a_replay_buffer_are_counted(states: ModuleType) -> None:
+    assert states.compare("steps", {"steps/": np.int64(2000)}, {"steps/": np.int64(2500)}) == "2,500 instead of 2,000"
     whole = {"replay/reward": np.arange(4.0), "replay/obs": np.zeros((4, 2))}
     other = {"replay/reward": np.float64([0, 9, 2]), "replay/obs": np.zeros((3, 2))}
-    assert contest.compare("replay", whole, other) == "differs: 2 of 4 rows, 3 held"
+    assert states.compare("replay", whole, other) == "differs: 2 of 4 rows, 3 held"
 
 
-def test_points_of_tensorboard_that_are_missing_or_new_are_counted(contest: ModuleType, tmp_path: Path) -> None:
+def test_points_of_tensorboard_that_are_missing_or_new_are_counted(states: ModuleType, tmp_path: Path) -> None:
     from torch.utils.tensorboard import SummaryWriter
 
     for name, steps in {"whole": (1, 2, 3), "other": (1, 3, 4)}.items():
         with SummaryWriter(str(tmp_path / name)) as writer:
             for step in steps:
                 writer.add_scalar("loss", 0.5, step)
-    assert contest.compare_tensorboard(tmp_path / "whole", tmp_path / "whole") == "equal"
-    told = contest.compare_tensorboard(tmp_path / "whole", tmp_path / "other")
+    assert states.compare_tensorboard(tmp_path / "whole", tmp_path / "whole") == "equal"
+    told = states.compare_tensorboard(tmp_path / "whole", tmp_path / "other")
     assert told == "1 missing, 1 at other steps (of 3)"
 
 
