@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_torch import ActorCritic, ActorPolicy, MemorySettings, NetworkSettings
+from rlcore_torch import ActorCritic, ActorPolicy, BatchNorm, MemorySettings, NetworkSettings
 from rlcore_torch.acceleration.numpy_actor import numpy_actor
 from rlcore_torch.acceleration.piece_threads import PieceThreads, piece_threads
 from rlcore_torch.backend import Backend
@@ -119,6 +119,9 @@ def test_threads_take_pieces_of_images_only() -> None:
         assert piece_threads(fast_model(), 4) is None
         assert piece_threads(camera_model(), 1) is None
         assert piece_threads(camera_model(memory=MemorySettings()), 4) is None
+        normalizing = camera_model()
+        normalizing.actor.layers.append(BatchNorm(16))
+        assert piece_threads(normalizing, 4) is None
         assert torch.get_num_threads() == before
         threads = piece_threads(camera_model(), 4)
         assert threads is not None and threads.count == 4 and torch.get_num_threads() == 1

@@ -26,6 +26,8 @@ from .networks.actions import numpy_mask_logits as numpy_mask_logits
 from .networks.actions import squashed_gaussian as squashed_gaussian
 from .networks.attention import EntityEmbedding as EntityEmbedding
 from .networks.attention import ResidualSelfAttention as ResidualSelfAttention
+from .networks.batch_norm import BatchNorm as BatchNorm
+from .networks.batch_norm import BatchRenorm as BatchRenorm
 from .networks.bodies import Body as Body
 from .networks.bodies import ObservationEncoders as ObservationEncoders
 from .networks.distributions import ActionDistribution as ActionDistribution

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from rlcore import (
     AgentBatch,
@@ -15,6 +16,7 @@ from rlcore import (
     BehaviorSpec,
     ConfigError,
     NetworkSize,
+    PluginError,
     RewardProvider,
     RunContext,
     RunStateError,
@@ -26,6 +28,7 @@ from rlcore_torch.acceleration.compiled import compiled_step, leave_out
 from rlcore_torch.backend import choose_backend
 from rlcore_torch.hookspecs import OptimizerSpec
 from rlcore_torch.networks.actions import require_bounds
+from rlcore_torch.networks.batch_norm import BatchNorm
 from rlcore_torch.networks.distributions import DEFAULT
 from rlcore_torch.networks.layers import Dropout
 from rlcore_torch.networks.models import Actor
@@ -125,6 +128,7 @@ class TorchTrainer:
             self.model = self.build_model(len(self.providers)).to(self.device)
         self.backend.prepare(self.model)
         self._refuse_dropout()
+        self._refuse_batch_norm()
         distribution = self.model.policy_head.distribution
         if distribution is not None and distribution.bounded:
             named = settings.network_settings.action_distribution
@@ -146,6 +150,31 @@ class TorchTrainer:
                 f"draws random numbers within a gradient step, which {cause} cannot repeat; leave it out",
                 key=("behaviors", self.behavior.name, "network_settings", "dropout"),
             )
+
+    def _refuse_batch_norm(self) -> None:
+        """Raise PluginError for PyTorch's batch normalization, ConfigError where minibatches have other statistics."""
+        normalizes = False
+        for name, module in self.model.named_modules():
+            normalizes |= isinstance(module, BatchNorm)
+            if isinstance(module, _BatchNorm) and (module.training or not module.track_running_stats):
+                kind = type(module).__name__
+                raise PluginError(
+                    f"trainer {self.settings.trainer_type!r}: {name} of its network is a torch.nn.{kind}, which would "
+                    "act with the statistics of the rows beside it; use rlcore_torch.BatchNorm, which does so only in "
+                    "calls with batch_statistics=True, or freeze a trained one with eval()"
+                )
+        if not normalizes:
+            return
+        behavior = ("behaviors", self.behavior.name)
+        if self.ranks.size > 1:
+            cause = "needs the statistics of whole minibatches, of which each rank has some rows"
+            raise ConfigError(
+                f"{cause}; leave it out, or use one rank", key=(*behavior, "network_settings", "batch_norm")
+            )
+        batch_size = getattr(self.hyperparameters, "batch_size", 2)
+        if batch_size < 2:
+            problem = f"must be at least 2 for a network with batch normalization, not {batch_size}"
+            raise ConfigError(problem, key=(*behavior, "hyperparameters", "batch_size"))
 
     def build_model(self, value_heads: int) -> Actor:
         """Return the network. Called once, with PyTorch's generator seeded. A subclass implements it.

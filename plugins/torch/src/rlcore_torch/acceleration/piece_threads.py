@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from rlcore_torch.acceleration.registry import Acceleration, Function
+from rlcore_torch.networks.batch_norm import BatchNorm
 from rlcore_torch.networks.layers import Dropout
 from rlcore_torch.networks.models import Actor
 from rlcore_torch.on_policy.minibatch import Loss, LossFunction, Minibatch, is_mean_over_rows
@@ -76,11 +77,12 @@ def piece_threads(model: Actor, threads: int) -> PieceThreads | None:
     """Return ``threads`` threads for pieces if ``model`` sees images; operations have one thread each from then on.
 
     None for a single thread, for networks of vectors, whose operations are too short, for those with memory, whose
-    minibatches of sequences are not split, and for those with dropout, which counts its draws.
+    minibatches of sequences are not split, and for those with dropout, which counts its draws, or with batch
+    normalization, whose statistics are those of whole minibatches.
     """
     if threads < 2 or not model.inputs.images or model.memory_size:
         return None
-    if any(isinstance(module, Dropout) for module in model.modules()):
+    if any(isinstance(module, Dropout | BatchNorm) for module in model.modules()):
         return None
     torch.set_num_threads(1)
     return PieceThreads(threads)
