@@ -35,6 +35,7 @@ from rlcore_torch.off_policy.replay_rings import Rows
 from rlcore_torch.off_policy.replay_sequences import SequenceRows, sequences_around
 from rlcore_torch.off_policy.transition_batch import ActionBatch
 from rlcore_torch.optimization.divergence import remedy
+from rlcore_torch.optimization.optimizer import call_after_steps
 from rlcore_torch.optimization.schedules import Schedule, constant, linear
 from rlcore_torch.settings import BehavioralCloningSettings, OnPolicySettings
 from rlcore_torch.template import IMITATION_STATE, TorchTrainer
@@ -133,7 +134,10 @@ class BehavioralCloning:
         share = linear if settings.steps else constant
         self._learning_rate = Schedule(share, initial, FADED, settings.steps)
         # Parameters beside the actor's never get a gradient here, and stay where they are.
-        self.optimizer = trainer.actor_optimizer().another(initial)
+        of_trainer = trainer.actor_optimizer()
+        self.optimizer = of_trainer.another(initial)
+        if of_trainer.after_step is not None:
+            call_after_steps(self.optimizer, of_trainer.after_step)
         self._generator = derive_generator(seed, f"{self.behavior.name}/behavioral_cloning")
 
     def update(self, step: int) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -40,7 +41,7 @@ from rlcore_torch.networks.saved_networks import (
     with_critics,
 )
 from rlcore_torch.networks.settings import NetworkSettings
-from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam
+from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam, call_after_steps
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 from rlcore_torch.optimization.schedules import create_schedule
 from rlcore_torch.policy.policy import ActorPolicy, ActorSnapshot
@@ -114,6 +115,7 @@ class TorchTrainer:
         self.share = run.ranks.share_slots(behavior.env_index, run.first_env)
         self.step_count = StepCount(self.ranks, self.share.total)
         self._captured: list[CapturedStep[Any]] = []
+        self._after_steps: list[Callable[[], None]] = []
         h = self.hyperparameters
         self.learning_rate = create_schedule(h.learning_rate_schedule, h.learning_rate, 1e-10, settings.max_steps, run)
         self._optimizer_spec: OptimizerSpec | None = None  # of another optimizer than Adam
@@ -197,6 +199,17 @@ class TorchTrainer:
         """Return the optimizer that moves the policy's parameters. Behavioral cloning uses it."""
         raise NotImplementedError
 
+    def after_step(self, name: str) -> None:
+        """Change weights after a step of the optimizer called ``name``, such as to project them; by default nothing.
+
+        Called without recording gradients after each step of each optimizer, those of imitation included; for each name
+        once when a training begins, before the first step; and after :meth:`load_model`. A resumed training has the
+        weights as they were saved. ``name`` is that in :attr:`rlcore_torch.MinibatchTrainer.optimizers`, and
+        ``optimizer`` for the only one of a trainer of rollouts. Change parameters in place (``copy_``): they may be
+        views of other tensors. The attributes that a subclass sets after ``super().__init__`` are not there yet when a
+        training begins. Nothing in it may depend on values of tensors where a gradient step is captured.
+        """
+
     @property
     def network_size(self) -> NetworkSize:
         """The hidden layers of the policy, and the number of parameters that updates change."""
@@ -252,6 +265,24 @@ class TorchTrainer:
         if self.backend.cuda_graphs:
             require_capturable(optimizer)
         return optimizer
+
+    def _follow_steps(self, optimizers: Mapping[str, Optimizer]) -> None:
+        """Let :meth:`after_step` change the weights as they are, and after each step of the named ``optimizers``.
+
+        Templates call it once. Does nothing for a policy that is only measured.
+        """
+        if self.inference or type(self).after_step is TorchTrainer.after_step:
+            return
+        for name, optimizer in optimizers.items():
+            function = partial(self.after_step, name)
+            call_after_steps(optimizer, function)
+            self._after_steps.append(function)
+        self._project_now()
+
+    @torch.no_grad()
+    def _project_now(self) -> None:
+        for function in self._after_steps:
+            function()
 
     def make_reward_scaling(self) -> RewardScaling | None:
         """Return how the hyperparameters change the environment's reward, if they do and this run learns."""
@@ -346,4 +377,5 @@ class TorchTrainer:
                 self.behavior.name,
             )
         load_model_state(self.model, fitted or model, self.behavior.name)
+        self._project_now()
         self.policy.refresh()

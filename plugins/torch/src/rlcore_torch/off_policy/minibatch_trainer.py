@@ -96,6 +96,7 @@ class MinibatchTrainer(TorchTrainer):
             provider for provider in self.providers if type(provider).update is not ExtrinsicReward.update
         ]
         self.optimizers: Mapping[str, Optimizer] = self.build_optimizers()
+        self._follow_steps(self.optimizers)
         self.policy = ActorPolicy(behavior, self.model, self.backend)
         self.generator = derive_generator(run.seed, f"{behavior.name}/learning")  # for sampling, and for losses
         self.gradient_steps = 0

@@ -79,6 +79,7 @@ class RolloutTrainer(TorchTrainer):
         super().__init__(settings, behavior, run)
         self._inputs: AnyInputs = self.model.learner_inputs
         self.optimizer = self.make_optimizer(self.model.parameters())
+        self._follow_steps({"optimizer": self.optimizer})
         self.policy = ActorPolicy(behavior, self.model, self.backend)
         head = self.model.policy_head
         slots = behavior.slots

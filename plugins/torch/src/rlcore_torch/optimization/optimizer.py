@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,11 @@ class Optimizer:
         learning_rate: Step size; may be set before every step.
         rate_factor: The learning rate as a factor on the trainer's, which follows a schedule.
         capturable: Whether a step recorded as a CUDA graph sees the learning rate change.
+        after_step: Called after each step; None for nothing. See :func:`call_after_steps`.
     """
 
     capturable = False
+    after_step: Callable[[], None] | None = None
     rate_factor = 1.0
     type: str
     parameters: Sequence[nn.Parameter]
@@ -64,6 +66,19 @@ class Optimizer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, where :meth:`require_fit` does."""
         raise NotImplementedError
+
+
+def call_after_steps(optimizer: Optimizer, function: Callable[[], None]) -> None:
+    """Call ``function`` after each step of ``optimizer``, without recording gradients."""
+    step = optimizer.step
+
+    def step_and_call() -> None:
+        step()
+        with torch.no_grad():
+            function()
+
+    optimizer.after_step = function
+    optimizer.step = step_and_call  # type: ignore[method-assign]
 
 
 class Adam(Optimizer):
