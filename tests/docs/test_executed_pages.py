@@ -104,6 +104,25 @@ def test_the_page_of_optimizers_trains_with_its_own(run_page: RunPage) -> None:
     assert load_policies(directory).keys() == {"CartPole"}
 
 
+def test_the_page_of_on_policy_algorithms_has_a_trainer_that_explores_by_itself(tmp_path: Path) -> None:
+    (shown,) = [block for block in blocks("python") if block.title == "monte_carlo.py"]
+    (tmp_path / shown.title).write_text(shown.text)
+    trained = Run(
+        {
+            "preset": "none",
+            "plugins": {"local": [str(tmp_path / shown.title)]},
+            "environment": {"id": "CartPole-v1", "num_envs": 4},
+            "default_settings": {
+                "trainer_type": "monte_carlo",
+                "hyperparameters": {"buffer_size": 256, "batch_size": 64, "lambd": 1.0},
+                "max_steps": 512,
+            },
+            "checkpoint_settings": {"results_dir": str(tmp_path)},
+        }
+    ).train()
+    assert trained["CartPole"].steps == 512
+
+
 def test_the_second_tutorial_changes_what_the_trainer_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = "docs/tutorial/first-trainer.md"
     directory = write_plugin(new_package("my-trainer", ["trainer"]), tmp_path)

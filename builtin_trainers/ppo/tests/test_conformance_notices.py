@@ -49,7 +49,7 @@ def loses_its_rollout(trainer: Any) -> None:
 
 
 def draws_from_the_clock(trainer: Any) -> None:
-    trainer._noise._generator = np.random.default_rng()
+    trainer.action_noise._generator = np.random.default_rng()
 
 
 def lets_no_reward_learn(trainer: Any) -> None:

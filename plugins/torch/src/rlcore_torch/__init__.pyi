@@ -88,6 +88,7 @@ from .optimization.plugin_optimizer import PluginOptimizer as PluginOptimizer
 from .optimization.schedules import Schedule as Schedule
 from .optimization.schedules import create_schedule as create_schedule
 from .optimization.schedules import linear as linear
+from .policy.epsilon_greedy import epsilon_greedy as epsilon_greedy
 from .policy.policy import ActorPolicy as ActorPolicy
 from .policy.policy import RawActions as RawActions
 from .policy.policy_module import PolicyModule as PolicyModule
@@ -106,6 +107,7 @@ from .tensors.as_numpy import UnsavedAsNumpy as UnsavedAsNumpy
 from .tensors.environment import TensorActions as TensorActions
 from .tensors.environment import TensorBatch as TensorBatch
 from .tensors.environment import TensorEnvironment as TensorEnvironment
+from .tensors.refusals import reads_tensors as reads_tensors
 from .tensors.seeding import environment_keys as environment_keys
 from .tensors.seeding import fold_in as fold_in
 from .tensors.seeding import uniforms as uniforms

@@ -64,6 +64,8 @@ class RolloutTrainer(TorchTrainer):
         buffer: The rollout that is collected.
         memory: [S, M] what the networks remember before the next action: the policy's numbers first, the critic's last,
             which are the same if it shares the policy's body. Zero where an episode begins; None without memory.
+        action_noise: Random numbers for acting: Gaussian ones for continuous parts and Gumbel ones for options. Each
+            agent has a row, whichever rank it is in; drawn for many steps at once, and saved.
         rollout_start: Agent steps of all ranks at which the rollout began. Schedules are evaluated there, so that a
             rollout is learned from as it was collected, and the last one not with the values of the end.
         reward_scaling: How the environment's reward is learned from; None: as it is.
@@ -98,7 +100,7 @@ class RolloutTrainer(TorchTrainer):
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
         self._new_noise = behavior, self.buffer.rows, self._noise_generator, head.held_size, self.share, head.hold
-        self._noise = ActionNoise(*self._new_noise)
+        self.action_noise = ActionNoise(*self._new_noise)
         self.episode_rewards = [EpisodeRewards(np.zeros(slots)) for _ in self.providers]
         self.reward_scaling = self.make_reward_scaling()
         self._actor: Any = self.policy  # whose arrays or tensors the buffer stores
@@ -120,8 +122,8 @@ class RolloutTrainer(TorchTrainer):
             self._actor = SharedMemoryActor(self.policy)
         else:
             self._actor = TensorActor(self.policy)
-            self._noise = TensorNoise(*self._new_noise)
-            self._noise.device = self.device
+            self.action_noise = TensorNoise(*self._new_noise)
+            self.action_noise.device = self.device
         self._actions = self._actor.actions
         return None
 
@@ -155,14 +157,32 @@ class RolloutTrainer(TorchTrainer):
         """Return actions, and store what their distribution was given."""
         noise = None
         if not self.settings.network_settings.deterministic:
-            noise = self._noise.next()
+            noise = self.action_noise.next()
         if self.memory is None:
             columns, logits = self._actor.parameters(batch.observations, batch.action_mask)
         else:
             columns, logits = act_remembering(self.policy, batch, self.memory)
-        raw, choices = self._actor.explore((columns, logits), noise)
+        raw, choices = self.explore((columns, logits), noise)
         self.buffer.act(raw, choices, columns, logits)
         return self._actions(raw, choices)  # type: ignore[no-any-return]
+
+    def explore(self, parameters: tuple[Any, Any], noise: tuple[Any, Any] | None) -> tuple[Any, Any]:
+        """Return raw parts [S, continuous] and choices [S, branches]: a draw of the policy, or its best without noise.
+
+        ``parameters`` are the columns of the continuous parts [S, columns] and the logits [S, logits], those of
+        forbidden options the smallest; a part that the behavior does not have is None. ``noise`` are Gaussian numbers
+        [S, noise_size] and Gumbel numbers [S, logits] of :attr:`action_noise`; None with
+        ``network_settings.deterministic``.
+
+        A subclass may override it to act otherwise while it learns; evaluation and snapshots stay as they are. Actions
+        that depend on nothing but the arguments, :attr:`rollout_start` and constants are equal in all ranks, and after
+        a resume; so are further draws of :attr:`action_noise`. The log-probabilities of a rollout stay those of
+        ``parameters``: a loss with their ratios, such as PPO's, needs actions that were drawn from them.
+
+        An override gets arrays, and its trainer keeps to NumPy in a tensor environment. With
+        :func:`rlcore_torch.reads_tensors` it gets tensors there, on a GPU.
+        """
+        return self._actor.explore(parameters, noise)  # type: ignore[no-any-return]
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Store the transitions that closed."""
@@ -223,7 +243,7 @@ class RolloutTrainer(TorchTrainer):
                 "actions": generator_state(self._noise_generator),
                 "minibatches": generator_state(self._minibatch_generator),
             },
-            "noise": self._noise.state_dict(),
+            "noise": self.action_noise.state_dict(),
             "episode_rewards": {name: sums.open.copy() for name, sums in rewards},
             "providers": self.providers_state(),
         }
@@ -251,7 +271,7 @@ class RolloutTrainer(TorchTrainer):
         self.buffer.load(arrays)
         self.rollout_start = self.steps - self.ranks.total(self.buffer.size)
         self.begins_statistics = bool(state["begins_statistics"])
-        self._noise.load_state_dict(state["noise"])
+        self.action_noise.load_state_dict(state["noise"])
         episode_rewards = saved_mapping(state, "episode_rewards")
         for name, rewards in zip(self.provider_names, self.episode_rewards, strict=True):
             fill(rewards.open, episode_rewards, name)
@@ -298,4 +318,4 @@ class RolloutTrainer(TorchTrainer):
         self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))
 
     # What reads batches or rollouts, and can read tensors in the place of arrays; see refusal_of_tensors.
-    _methods_of_tensors: ClassVar[Methods] = (begin, act, observe, stored, state_dict, load_state_dict)
+    _methods_of_tensors: ClassVar[Methods] = (begin, act, explore, observe, stored, state_dict, load_state_dict)

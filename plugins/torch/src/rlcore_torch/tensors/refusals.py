@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 
@@ -10,7 +11,10 @@ from rlcore import ExtrinsicReward
 from rlcore_torch.acceleration.registry import has_methods
 from rlcore_torch.networks.distributions import ActionDistribution
 
-__all__ = ["refusal_of_tensors"]
+__all__ = ["reads_tensors", "refusal_of_tensors"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+MARK = "reads_tensors"  # the attribute of a decorated method
 
 # A provider that has these methods of the environment's reward reads nothing but the reward.
 READS_REWARD_ALONE = (ExtrinsicReward.evaluate, ExtrinsicReward.update)
@@ -37,10 +41,23 @@ def refusal_of_tensors(trainer: Any, device: torch.device) -> str | None:
     makes_noise = distribution is not None and not has_methods(type(distribution), [ActionDistribution.noise_of])
     if makes_noise and device.type != "cpu":
         return "the noise of the action_distribution is made of arrays"
-    # A method that a subclass overrides may expect arrays: only those of the template are known to read tensors.
+    # A method that a subclass overrides may expect arrays, unless it is decorated.
     for method in trainer._methods_of_tensors:
-        if not has_methods(type(trainer), [method]):
-            name = method.__name__
+        name = method.__name__
+        own = getattr(type(trainer), name)
+        if own is not method and not getattr(own, MARK, False):
             owner = next(base for base in type(trainer).__mro__ if name in vars(base))
             return f"{owner.__name__}.{name} may expect arrays"
     return None
+
+
+def reads_tensors(method: Method) -> Method:
+    """Decorate a method of an on-policy trainer that overrides one of its template, and reads arrays and tensors alike.
+
+    A trainer that overrides a method which reads batches or rollouts keeps to NumPy in a tensor environment, because
+    the method may expect arrays. With this decoration it collects tensors. They are arrays' equals in shape and order;
+    those of a batch are a :class:`rlcore_torch.TensorBatch`. A method that overrides a decorated one is not decorated
+    by that.
+    """
+    vars(method)[MARK] = True
+    return method
