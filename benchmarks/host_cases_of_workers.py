@@ -70,7 +70,7 @@ def on_cluster(made: Hosts, number: int, text: str, *words: str) -> Job:
 
 
 def ray_workers(count: int) -> str:
-    return f"{{executor: ray, count: {count}, address: '{HEAD}', step_timeout: {TIMEOUT}}}"
+    return f"{{executor: ray, count: {count}, address: '{HEAD}', step_timeout: {TIMEOUT}, reset_timeout: {TIMEOUT}}}"
 
 
 def ray_ranks(lost: int, power: bool) -> Fault:

@@ -1,4 +1,4 @@
-"""The supervisor says which worker failed before it kills it: an executor may take long to reach the worker's host."""
+"""The supervisor says which worker failed before it kills it, and starts workers again whose hosts were lost."""
 
 from __future__ import annotations
 
@@ -61,3 +61,46 @@ def test_workers_that_failed_do_not_count_among_those_that_are_left(caplog: pyte
     made.workers[0] = "worker 0"  # type: ignore[assignment]
     with pytest.raises(EnvironmentFailed, match="not started again"):
         made.recover({0: failure}, "step")
+
+
+class Answering:
+    """A worker that answers at once."""
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+
+    def begin(self, method: str, *arguments: Any) -> None:
+        assert method == "create"
+
+    def result(self) -> object:
+        if isinstance(self._answer, WorkerFailed):
+            raise self._answer
+        return self._answer
+
+
+class Starts(LostHosts):
+    """An executor whose starts of each worker end as listed."""
+
+    def __init__(self, log: pytest.LogCaptureFixture, *answers: list[object]) -> None:
+        super().__init__(log)
+        self._answers = dict(enumerate(answers))
+
+    def start(self, task: Task) -> Answering:
+        return Answering(self._answers[task.first].pop(0))
+
+    def wait(self, workers: Any, seconds: float | None) -> list[Any]:
+        return list(workers)
+
+
+def test_a_worker_whose_host_is_lost_before_it_has_begun_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
+    lost = WorkerFailed("its process ended, or its host was lost", host_lost=True)
+    crashed = WorkerFailed("its process ended with exit code 1")
+    assert supervisor(Starts(caplog, ["a"], [lost, "b"]), 2).start_all() == ["a", "b"]
+    with pytest.raises(EnvironmentFailed, match=r"worker 1 .* exit code 1"):
+        supervisor(Starts(caplog, ["a"], [crashed, "b"]), 2).start_all()
+    with pytest.raises(EnvironmentFailed, match=r"worker 0 .* exit code 1"):
+        supervisor(Starts(caplog, [crashed], [lost, "b"]), 2).start_all()
+    with pytest.raises(EnvironmentFailed, match="restarts_rate_limit_n"):
+        supervisor(Starts(caplog, ["a"], [lost, lost, "b"]), 2).start_all()
+    with pytest.raises(EnvironmentFailed, match="its host was lost"):
+        supervisor(Starts(caplog, ["a"], [lost, lost, "b"]), 2, on_failure="drop", min_workers=1).start_all()

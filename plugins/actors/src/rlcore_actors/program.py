@@ -41,7 +41,7 @@ __all__ = ["ActorProgram"]
 
 log = logging.getLogger("rlcore.plugin.actors")
 
-SILENCE_SECONDS = 20.0  # after which a learner is gone: it sends something every 2 s while an actor waits
+SILENCE_SECONDS = 10.0  # after which a learner is gone: it sends something every 2 s while an actor waits
 RETRY_SECONDS = 0.5  # between two attempts to connect
 AHEAD = 1  # fragments that an actor plays while the learner has not answered for the one before
 FINISH_SECONDS = 10.0  # in which the learner reads why an actor ends

@@ -77,12 +77,16 @@ class WorkerFailed(Exception):
     Attributes:
         details: The traceback and the last lines of output of the worker; may be empty.
         raised: The error that a method of the part raised, if it is one of rlcore.
+        host_lost: Whether the host is gone, so that even a first start may succeed elsewhere.
     """
 
-    def __init__(self, message: str, details: str = "", raised: RlcoreError | None = None) -> None:
+    def __init__(
+        self, message: str, details: str = "", raised: RlcoreError | None = None, *, host_lost: bool = False
+    ) -> None:
         super().__init__(message)
         self.details = details
         self.raised = raised
+        self.host_lost = host_lost
 
     @property
     def final(self) -> bool:

@@ -29,14 +29,12 @@ def create_environment(executor: Executor, settings: WorkerSettings, run: RunCon
     """Return the environments of a run in workers that ``executor`` starts and this package supervises.
 
     An executor's :class:`rlcore.ExecutorSpec` names a function that calls this one. Raises what making the environments
-    raises. Workers are started again only once all have made their environments.
+    raises. Until all have made their environments, a worker is started again only if its host was lost.
     """
     counts = split(run.num_envs, settings.count)
     supervisor = Supervisor(executor, make_tasks(run, counts), settings, run.config.env_settings, described(run))
     try:
-        made, failures = supervisor.start(range(supervisor.size))
-        supervisor.refuse(failures, "create")
-        parts = [made[part] for part in range(supervisor.size)]
+        parts = supervisor.start_all()
         for part in parts:
             run.factories.found |= part.factories
         without_state, with_state = CLASSES["wait_for" if settings.wait_for is not None else settings.overlap]

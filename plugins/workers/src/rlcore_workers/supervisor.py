@@ -148,6 +148,20 @@ class Supervisor:
         made, failures = self.call(started, "create")
         return made, {**refused, **failures}
 
+    def start_all(self) -> list[Any]:
+        """Start the workers for the first time; return what each has made.
+
+        Starts those again whose host was lost meanwhile, and raises the error of the first that failed otherwise.
+        """
+        made, failures = self.start(range(self.size))
+        while failures and all(failure.host_lost for failure in failures.values()):
+            again, dropped = self.recover(failures, "create")
+            self.refuse({part: failures[part] for part in dropped}, "create")  # a run begins with all of them
+            made_again, failures = self.start(again)
+            made |= made_again
+        self.refuse(failures, "create")
+        return [made[part] for part in range(self.size)]
+
     def attach(self, parts: Iterable[int], arrays: Any) -> dict[int, WorkerFailed]:
         """Give workers the arrays of the run. Return the failures, by number."""
         calls = Calls("attach")

@@ -15,9 +15,10 @@ import pytest
 from rlcore import ConfigError, EnvironmentFailed
 from rlcore_workers import WorkerFailed
 from rlcore_workers.ray.actor import PartActor
-from rlcore_workers.ray.executor import RayWorker
+from rlcore_workers.ray.executor import RayExecutor, RayWorker
 from rlcore_workers.ray.ranks import Rank, RankJob, noted_signals
 from rlcore_workers.ray.session import LOCAL_ONLY
+from rlcore_workers.ray.settings import RaySettings
 
 pytestmark = pytest.mark.smoke
 
@@ -94,3 +95,22 @@ def test_an_answer_that_ray_does_not_have_says_why(
     monkeypatch.setattr(ray, "get", Mock(side_effect=getattr(ray.exceptions, error)("gone")))
     with pytest.raises(WorkerFailed, match=f"^{told}$"):
         worker.result()
+
+
+def test_a_worker_is_started_again_on_another_host_than_one_that_was_silent(
+    ray: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actors = Mock()
+    monkeypatch.setattr("rlcore_workers.ray.executor.connection", Mock())
+    monkeypatch.setattr(ray, "remote", lambda actor: actors)
+    monkeypatch.setattr(ray, "kill", Mock())
+    monkeypatch.setattr(ray, "wait", lambda references, timeout: (references, []))
+    monkeypatch.setattr(ray, "get", lambda reference: ("process 7 on host2", "b0"))
+    executor = RayExecutor(RaySettings(executor="ray", count=1))
+    worker = executor.start(Mock())
+    assert actors.options.call_args.kwargs["scheduling_strategy"] == "SPREAD"
+    assert str(worker.overdue("step", 8.0)) == "did not finish step within 8 s; it is process 7 on host2"
+    executor.kill(worker)
+    executor.start(Mock())
+    (preferred,) = actors.options.call_args.kwargs["scheduling_strategy"].soft
+    assert (preferred.key, preferred.operator.values) == ("ray.io/node-id", ["b0"])

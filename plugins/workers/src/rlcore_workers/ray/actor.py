@@ -41,9 +41,11 @@ class PartActor:
         except BaseException as error:
             return WorkerFailed.of(error)
 
-    def process(self) -> str:
-        """Return where this worker is: the number of its process, and its host."""
-        return f"process {os.getpid()} on {socket.gethostname()}"
+    def place(self) -> tuple[str, str]:
+        """Return where this worker is, in words, and the identity of the host in Ray's cluster."""
+        import ray
+
+        return f"process {os.getpid()} on {socket.gethostname()}", ray.get_runtime_context().get_node_id()
 
     def attach(self, layout: Layout) -> Any:
         """Make arrays like those of the run; the system provides memory only for the rows that are used."""

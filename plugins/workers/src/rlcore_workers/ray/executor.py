@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import pickle
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import ray
 
 
+HOST_LABEL = "ray.io/node-id"  # Ray gives it to every host
 FETCH_SECONDS = 60.0  # for the answer of a call that has ended
 
 
@@ -34,6 +35,7 @@ class RayWorker:
     Attributes:
         actor: The handle of the actor.
         answer: Reference to the answer of the call that was begun.
+        silent_host: Ray's identity of the host, if the worker did not answer in time.
     """
 
     def __init__(self, task: Task, actor: Any, reserved: Collection[str]) -> None:
@@ -43,7 +45,8 @@ class RayWorker:
         self.answer: ray.ObjectRef[Any]
         self._task = task
         self._messages: PartMessages
-        self._process = actor.process.remote()  # ends when Ray has started the actor
+        self._place = actor.place.remote()  # ends when Ray has started the actor
+        self.silent_host: str | None = None
 
     def begin(self, method: str, *arguments: Any) -> None:
         """Call a method of the actor, as :meth:`rlcore_workers.Worker.begin` says."""
@@ -80,11 +83,12 @@ class RayWorker:
         import ray
 
         text = f"did not finish {doing} within {seconds:g} s"
-        if ray.wait([self._process], timeout=0)[0]:
+        if ray.wait([self._place], timeout=0)[0]:
             try:
-                return WorkerFailed(f"{text}; it is {ray.get(self._process)}")
+                place, self.silent_host = ray.get(self._place)
             except ray.exceptions.RayError as error:
                 return _lost(error)
+            return WorkerFailed(f"{text}; it is {place}")
         free = free_room(self._reserved)
         return WorkerFailed(f"{text}: Ray has not started it, because {free} is free (environment.workers.cpus)")
 
@@ -93,16 +97,17 @@ def _lost(error: Exception) -> WorkerFailed:
     """The error of a worker whose answer Ray does not have; Ray's own text is in the details."""
     import ray.exceptions
 
+    details = str(error)
     if isinstance(error, ray.exceptions.ActorUnavailableError):
-        text = "its process or its host cannot be reached"
-    elif isinstance(error, ray.exceptions.ActorDiedError):
-        code = re.search(r"exit code (\d+)", str(error))  # Ray has it in the text alone
-        text = f"its process ended with exit code {code[1]}" if code else "its process ended, or its host was lost"
-    elif isinstance(error, ray.exceptions.GetTimeoutError):
-        text = f"its answer did not arrive within {FETCH_SECONDS:g} s"
-    else:
-        text = f"Ray lost its answer: {one_line(error)}"
-    return WorkerFailed(text, str(error))
+        return WorkerFailed("its process or its host cannot be reached", details, host_lost=True)
+    if isinstance(error, ray.exceptions.ActorDiedError):
+        code = re.search(r"exit code (\d+)", details)  # Ray has it in the text alone
+        if code:
+            return WorkerFailed(f"its process ended with exit code {code[1]}", details)
+        return WorkerFailed("its process ended, or its host was lost", details, host_lost=True)
+    if isinstance(error, ray.exceptions.GetTimeoutError):
+        return WorkerFailed(f"its answer did not arrive within {FETCH_SECONDS:g} s", details)
+    return WorkerFailed(f"Ray lost its answer: {one_line(error)}", details)
 
 
 class RayExecutor:
@@ -116,20 +121,33 @@ class RayExecutor:
         self._connected = True
         self._reserved = ("CPU", *settings.resources)
         self._workers: set[RayWorker] = set()
-        self._actors = ray.remote(PartActor).options(
-            num_cpus=settings.cpus,
-            resources=dict(settings.resources),
-            max_restarts=0,
-            max_task_retries=0,
-            scheduling_strategy="SPREAD",
-            enable_task_events=False,  # Ray would keep an event of every step
-        )
+        self._silent_hosts: set[str] = set()
+        self._actors = ray.remote(PartActor)
+        self._options: Mapping[str, Any] = {
+            "num_cpus": settings.cpus,
+            "resources": dict(settings.resources),
+            "max_restarts": 0,
+            "max_task_retries": 0,
+            "enable_task_events": False,  # Ray would keep an event of every step
+        }
 
     def start(self, task: Task) -> RayWorker:
         """Ask Ray for an actor, as :meth:`rlcore_workers.Executor.start` says."""
-        worker = RayWorker(task, self._actors.remote(task.part), self._reserved)
+        actor = self._actors.options(**self._options, scheduling_strategy=self._scheduling()).remote(task.part)
+        worker = RayWorker(task, actor, self._reserved)
         self._workers.add(worker)
         return worker
+
+    def _scheduling(self) -> Any:
+        """Spread workers over the hosts; once a host was silent, prefer the others.
+
+        Ray believes for half a minute and more that a host is there which was cut off, and would start actors on it.
+        """
+        from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
+
+        if not self._silent_hosts:
+            return "SPREAD"
+        return NodeLabelSchedulingStrategy(hard={}, soft={HOST_LABEL: NotIn(*sorted(self._silent_hosts))})
 
     def arrays(self, layout: Layout) -> BatchArrays:
         """Return arrays in the memory of the run."""
@@ -155,6 +173,8 @@ class RayExecutor:
         assert isinstance(worker, RayWorker)
         if worker in self._workers:
             self._workers.remove(worker)
+            if worker.silent_host is not None:
+                self._silent_hosts.add(worker.silent_host)
             ray.kill(worker.actor)
 
     def close(self) -> None:
