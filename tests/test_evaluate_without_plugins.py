@@ -30,7 +30,7 @@ from rlcore_torch import OptimizerSpec, ScheduleSpec
 
 @hookimpl
 def rlcore_optimizers():
-    return [OptimizerSpec(name="adamw", target="acme_heavy:adamw", settings="rlcore_torch:OptimizerSettings")]
+    return [OptimizerSpec(name="decaying", target="acme_heavy:adamw", settings="rlcore_torch:OptimizerSettings")]
 
 @hookimpl
 def rlcore_schedules():
@@ -91,7 +91,7 @@ def trained(tmp_path: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlco
     config = copy.deepcopy(CONFIG)
     block = config["behaviors"]["Pole"]
     block["trainer_type"] = "ppo"
-    block["hyperparameters"] |= {"optimizer": {"type": "adamw"}, "learning_rate_schedule": "squared"}
+    block["hyperparameters"] |= {"optimizer": {"type": "decaying"}, "learning_rate_schedule": "squared"}
     installed = installed_plugin("acme", "acme-rl", "1.0", ACME)
     (installed.directory / "acme_heavy.py").write_text(HEAVY)
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
@@ -128,7 +128,7 @@ def test_to_train_on_needs_them(trained: Path, run_rlcore: RunRlcore, monkeypatc
     refused = run_rlcore("run", "--resume", "--run-id", "run", "-p", "no:acme-rl/acme")
     assert refused.exit_code == 2 and "unknown schedule 'acme-rl/squared'" in refused.stderr
     listed = run_rlcore("validate", trained / "configuration.yaml", "-p", "no:acme-rl/acme").stdout
-    for absent in ("reward provider 'acme-rl/bonus'", "optimizer 'acme-rl/adamw'", "schedule 'acme-rl/squared'"):
+    for absent in ("reward provider 'acme-rl/bonus'", "optimizer 'acme-rl/decaying'", "schedule 'acme-rl/squared'"):
         assert f"unknown {absent}" in listed
 
 

@@ -27,7 +27,7 @@ from rlcore_devkit import (
     learn,
 )
 
-CHOICE = {"optimizer": {"type": "adamw", "weight_decay": 0.1}, "learning_rate_schedule": "warm-up-cosine"}
+CHOICE = {"optimizer": {"type": "rlcore-adamw/adamw", "weight_decay": 0.1}, "learning_rate_schedule": "warm-up-cosine"}
 CONFIG: dict[str, Any] = yaml.safe_load((Path(__file__).parent.parent / "cartpole.yaml").read_text())
 
 # Kills its process when the first checkpoint is saved.
@@ -142,9 +142,15 @@ def test_cartpole_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("hyperparameters", "message"),
     [
-        ({"optimizer": {"type": "adanw"}}, "unknown optimizer 'adanw'; allowed: adam, adamw; did you mean 'adamw'?"),
-        ({"optimizer": {"type": "adamw", "weight_decay": -1}}, "optimizer.weight_decay: must be at least 0, not -1"),
-        ({"optimizer": {"type": "adamw", "decay": 1}}, "optimizer.decay: unknown key"),
+        (
+            {"optimizer": {"type": "adanw"}},
+            "unknown optimizer 'adanw'; allowed: adam, adamw, radam; did you mean 'adamw'?",
+        ),
+        (
+            {"optimizer": {"type": "rlcore-adamw/adamw", "weight_decay": -1}},
+            "optimizer.weight_decay: must be at least 0, not -1",
+        ),
+        ({"optimizer": {"type": "rlcore-adamw/adamw", "decay": 1}}, "optimizer.decay: unknown key"),
         ({"beta_schedule": "warm-up"}, "beta_schedule: unknown schedule 'warm-up'; allowed: constant, cosine, linear"),
     ],
 )

@@ -76,6 +76,33 @@ def test_updates_are_those_of_torch_adam_with_gradient_clipping(kind: type[FlatA
     alike(owned, plain)
 
 
+@BOTH
+def test_other_betas_are_those_of_torch_adam_and_a_checkpoint_of_others_is_refused(kind: Any) -> None:
+    plain = model()
+    owned = model()
+    theirs = torch.optim.Adam(plain.parameters(), lr=0.01, betas=(0.5, 0.9), eps=1e-5)
+    ours = kind(owned.parameters(), 0.01, 1e-5, (0.5, 0.9))
+    of_old = kind(model().parameters(), 0.01, 1e-5)
+    for first in (0, 5):
+        steps(ours, owned, first)
+        for step in range(first, first + 5):
+            theirs.zero_grad()
+            loss(plain, step).backward()
+            theirs.step()
+        alike(owned, plain)
+        state = ours.state_dict()
+        ours = ours.another(0.01)  # with the same betas
+        ours.load_state_dict(state)
+    assert "betas" not in of_old.state_dict(), "checkpoints with the usual betas stay as they are"
+    for loading, saved in ((of_old, state), (ours, of_old.state_dict())):
+        before = loading.state_dict()
+        with pytest.raises(
+            RunStateError, match=r"has betas \(0\.\d+, 0\.\d+\) and this run's \(0\..*resume with those"
+        ):
+            loading.load_state_dict(saved)
+        assert_equal(loading.state_dict(), before)
+
+
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(KINDS, KINDS)))
 def test_a_saved_optimizer_continues_in_either_implementation(first: type[FlatAdam], second: type[FlatAdam]) -> None:
     whole = model()

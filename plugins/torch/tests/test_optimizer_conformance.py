@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -45,6 +45,15 @@ def test_a_broken_schedule_is_noticed(name: str) -> None:
 
 
 # ---------------------------------------------------------------- optimizers
+
+
+class TestAdamW(OptimizerConformance):
+    optimizer = "rlcore-torch/adamw"
+    settings: ClassVar[dict[str, Any]] = {"weight_decay": 0.1, "beta1": 0.5}
+
+
+class TestRAdam(OptimizerConformance):
+    optimizer = "rlcore-torch/radam"
 
 
 class Momentum(torch.optim.SGD):

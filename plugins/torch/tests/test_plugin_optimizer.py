@@ -133,6 +133,24 @@ def test_a_saved_optimizer_continues_bit_for_bit(acme: AcmeOptimizer, kind: str,
     assert_equal(other.state_dict(), ours.state_dict())
 
 
+def test_a_gradient_written_by_hand_may_be_transposed(acme: AcmeOptimizer) -> None:
+    """PyTorch's fused kernels take numbers in the order of memory; autograd's gradients have the parameter's."""
+    weights = {}
+    for transposed in (False, True):
+        model = Model()
+        optimizer = acme(torch_class("AdamW", fused=True), model)
+        for step in range(3):
+            optimizer.zero_grad()
+            gradient(model, step)
+            if transposed:
+                for p in model.layers.parameters():
+                    assert p.grad is not None
+                    p.grad = p.grad.T.contiguous().T if p.ndim == 2 else p.grad
+            optimizer.step()
+        weights[transposed] = model
+    assert same(weights[True], weights[False])
+
+
 # ---------------------------------------------------------------- states that do not fit
 
 

@@ -93,11 +93,14 @@ from .policy.policy import ActorPolicy as ActorPolicy
 from .policy.policy import RawActions as RawActions
 from .policy.policy_module import PolicyModule as PolicyModule
 from .ranks.step_count import StepCount as StepCount
+from .settings import AdamSettings as AdamSettings
+from .settings import AdamWSettings as AdamWSettings
 from .settings import MinibatchSettings as MinibatchSettings
 from .settings import OfflineSettings as OfflineSettings
 from .settings import OffPolicySettings as OffPolicySettings
 from .settings import OnPolicySettings as OnPolicySettings
 from .settings import OptimizerSettings as OptimizerSettings
+from .settings import RAdamSettings as RAdamSettings
 from .settings import ReplaySamplerSettings as ReplaySamplerSettings
 from .settings import RewardScalingSettings as RewardScalingSettings
 from .template import Statistic as Statistic

@@ -29,7 +29,7 @@ class Backend:
     Attributes:
         device: The device of the networks.
         threads: Threads that PyTorch uses in one operation.
-        adam: Creates Adam from parameters, learning rate and epsilon.
+        adam: Creates Adam from parameters, learning rate, epsilon and betas.
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
         numpy_memory: Returns code for steps of networks with memory without PyTorch; None: never.
         pieces: Which accelerations may be used: gradients and values written by hand, threads for pieces of a
@@ -41,7 +41,7 @@ class Backend:
 
     device: torch.device
     threads: int = 1
-    adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
+    adam: Callable[[Iterable[nn.Parameter], float, float, tuple[float, float]], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     numpy_memory: Callable[[Actor], NumpyMemory] | None = None
     pieces: frozenset[Piece] = frozenset()

@@ -181,9 +181,21 @@ def rlcore_optimizers() -> list[OptimizerSpec]:
         OptimizerSpec(
             name="adam",
             target="rlcore_torch.optimization.optimizer:TorchAdam",
-            settings="rlcore_torch.settings:OptimizerSettings",
+            settings="rlcore_torch.settings:AdamSettings",
             summary="Kingma and Ba 2015, with adam_epsilon",
-        )
+        ),
+        OptimizerSpec(
+            name="adamw",
+            target="rlcore_torch.optimization.torch_optimizers:adamw",
+            settings="rlcore_torch.settings:AdamWSettings",
+            summary="Adam with decoupled weight decay of matrices and kernels (Loshchilov and Hutter 2019)",
+        ),
+        OptimizerSpec(
+            name="radam",
+            target="rlcore_torch.optimization.torch_optimizers:radam",
+            settings="rlcore_torch.settings:RAdamSettings",
+            summary="Adam whose first steps are rectified (Liu et al. 2020)",
+        ),
     ]
 
 

@@ -27,6 +27,8 @@ MAX_ROLLOUT = 100_000_000
 MAX_ROWS = 1_000_000_000
 MAX_STEPS = 10**15
 
+LEAST_LEARNING_RATE = 1e-10  # ML-Agents' end of a schedule
+
 
 @attrs.frozen(kw_only=True)
 class OptimizerSettings:
@@ -39,6 +41,36 @@ class OptimizerSettings:
     chosen: ClassVar[Choice] = Choice("optimizer")
 
     type: str = setting("adam", "Type of optimizer: a registered name, or DISTRIBUTION/NAME.", foreign=True)
+
+
+def _below_one(value: float) -> str | None:
+    return None if value < 1.0 else f"must be less than 1, not {value:g}"
+
+
+@attrs.frozen(kw_only=True)
+class AdamSettings(OptimizerSettings):
+    """Adam (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1). Its epsilon is ``hyperparameters.adam_epsilon``."""
+
+    type: str = setting("adam", "Type of optimizer: a registered name, or DISTRIBUTION/NAME.", foreign=True)
+    beta1: float = setting(0.9, "Share of the mean gradient that a step keeps.", minimum=0.0, check=_below_one)
+    beta2: float = setting(0.999, "Share of the mean square that a step keeps.", minimum=0.0, check=_below_one)
+
+
+@attrs.frozen(kw_only=True)
+class AdamWSettings(AdamSettings):
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101, algorithm 2)."""
+
+    type: str = setting("adamw", "Type of optimizer: a registered name, or DISTRIBUTION/NAME.", foreign=True)
+    weight_decay: float = setting(0.01, "Share of a weight, times learning_rate, that a step takes away.", minimum=0.0)
+    epsilon: float = setting(1e-8, "Number added to the denominator.", exclusive_minimum=0.0)
+
+
+@attrs.frozen(kw_only=True)
+class RAdamSettings(AdamSettings):
+    """Rectified Adam (Liu et al. 2020, arXiv:1908.03265, algorithm 2)."""
+
+    type: str = setting("radam", "Type of optimizer: a registered name, or DISTRIBUTION/NAME.", foreign=True)
+    epsilon: float = setting(1e-8, "Number added to the denominator.", exclusive_minimum=0.0)
 
 
 def is_extrinsic(name: str) -> bool:
@@ -86,6 +118,9 @@ class OnPolicySettings(RewardScalingSettings):
     )
     learning_rate: float = setting(3e-4, "Step size of the optimizer.", exclusive_minimum=0.0)
     learning_rate_schedule: str = setting("linear", "Schedule of learning_rate over max_steps.", record="schedule")
+    final_learning_rate: float = setting(
+        LEAST_LEARNING_RATE, "Value that the schedule lowers learning_rate to (an rlcore key).", minimum=0.0
+    )
     lambd: float = setting(0.95, "Lambda of generalized advantage estimation.", minimum=0.0, maximum=1.0)
     num_epoch: int = setting(3, "Passes over the rollout in one update.", minimum=1, maximum=MAX_PASSES)
     max_grad_norm: float = setting(
@@ -112,6 +147,9 @@ class MinibatchSettings:
     batch_size: int = setting(128, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROWS)
     learning_rate: float = setting(3e-4, "Step size of the optimizer.", exclusive_minimum=0.0)
     learning_rate_schedule: str = setting("constant", "Schedule of learning_rate over max_steps.", record="schedule")
+    final_learning_rate: float = setting(
+        LEAST_LEARNING_RATE, "Value that the schedule lowers learning_rate to (an rlcore key).", minimum=0.0
+    )
     adam_epsilon: float = setting(1e-8, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
     optimizer: OptimizerSettings | None = setting(None, "Optimizer; Adam by default (an rlcore key).")
 

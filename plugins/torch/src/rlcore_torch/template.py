@@ -41,12 +41,13 @@ from rlcore_torch.networks.saved_networks import (
     with_critics,
 )
 from rlcore_torch.networks.settings import NetworkSettings
-from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam, call_after_steps
+from rlcore_torch.optimization.optimizer import BETAS, Optimizer, TorchAdam, call_after_steps
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 from rlcore_torch.optimization.schedules import create_schedule
 from rlcore_torch.policy.policy import ActorPolicy, ActorSnapshot
 from rlcore_torch.ranks.step_count import StepCount
 from rlcore_torch.reward_scaling import RewardScaling
+from rlcore_torch.settings import AdamSettings, AdamWSettings
 
 __all__ = ["Statistic", "TorchTrainer"]
 
@@ -117,13 +118,10 @@ class TorchTrainer:
         self._captured: list[CapturedStep[Any]] = []
         self._after_steps: list[Callable[[], None]] = []
         h = self.hyperparameters
-        self.learning_rate = create_schedule(h.learning_rate_schedule, h.learning_rate, 1e-10, settings.max_steps, run)
-        self._optimizer_spec: OptimizerSpec | None = None  # of another optimizer than Adam
-        # A policy that is only measured needs no optimizer, so that its plugin may be absent.
-        if h.optimizer is not None and not run.inference:
-            spec = run.plugins.record(OptimizerSpec, h.optimizer.type)
-            if spec.resolve() is not TorchAdam:
-                self._optimizer_spec = spec
+        self.learning_rate = create_schedule(
+            h.learning_rate_schedule, h.learning_rate, h.final_learning_rate, settings.max_steps, run
+        )
+        self._plugins = run.plugins
         torch.set_num_threads(self.backend.threads)
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
@@ -246,19 +244,40 @@ class TorchTrainer:
         for step in self._captured:
             step.forget()
 
-    def make_optimizer(self, parameters: Iterable[nn.Parameter], learning_rate: float | None = None) -> Optimizer:
-        """The optimizer that the hyperparameters choose, over ``parameters``.
+    def make_optimizer(
+        self,
+        parameters: Iterable[nn.Parameter],
+        learning_rate: float | None = None,
+        *,
+        betas: tuple[float, float] = BETAS,
+        weight_decay: float = 0.0,
+    ) -> Optimizer:
+        """The optimizer that the hyperparameters choose, over ``parameters``; by default Adam.
 
         ``learning_rate`` is that of its first step, by default ``hyperparameters.learning_rate``, whose schedule it
-        follows.
+        follows. ``betas``, and a ``weight_decay`` above 0 with which Adam becomes AdamW, are what the algorithm has
+        for this part of the model. An ``optimizer`` in the hyperparameters replaces both.
         """
         h = self.hyperparameters
-        spec = self._optimizer_spec
         rate = h.learning_rate if learning_rate is None else learning_rate
-        if spec is None:
-            optimizer: Optimizer = self.backend.adam(parameters, rate, h.adam_epsilon)
+        # A policy that is only measured needs no optimizer, so that its plugin may be absent.
+        chosen = None if self.inference else h.optimizer
+        if chosen is None and weight_decay and not self.inference:
+            beta1, beta2 = betas
+            chosen = AdamWSettings(
+                type="rlcore-torch/adamw",
+                beta1=beta1,
+                beta2=beta2,
+                weight_decay=weight_decay,
+                epsilon=h.adam_epsilon,
+            )
+        spec = None if chosen is None else self._plugins.record(OptimizerSpec, chosen.type)
+        if spec is not None and spec.resolve() is not TorchAdam:
+            optimizer: Optimizer = PluginOptimizer(spec, chosen, list(parameters), rate)
         else:
-            optimizer = PluginOptimizer(spec, h.optimizer, list(parameters), rate)
+            if isinstance(chosen, AdamSettings):
+                betas = (chosen.beta1, chosen.beta2)
+            optimizer = self.backend.adam(parameters, rate, h.adam_epsilon, betas)
         optimizer.rate_factor = rate / h.learning_rate
         if self.backend.compiled:
             leave_out(optimizer)

@@ -31,21 +31,33 @@ class FlatAdam(Adam):
     them, and where some have no gradient, or had none before: those do not move, and count their steps by themselves.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, epsilon: float) -> None:
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        learning_rate: float,
+        epsilon: float,
+        betas: tuple[float, float] = BETAS,
+    ) -> None:
         parameters = list(parameters)
         flat = None
         if all(p.untyped_storage().nbytes() == p.nbytes for p in parameters):  # else they are views of another tensor
             flat = torch.cat([p.detach().reshape(-1) for p in parameters])  # [number of parameters]
             for p, part in zip(parameters, _parts(flat, parameters), strict=True):
                 p.data = part
-        self._take(parameters, flat, learning_rate, epsilon)
+        self._take(parameters, flat, learning_rate, epsilon, betas)
 
     def _take(
-        self, parameters: Sequence[nn.Parameter], flat: Tensor | None, learning_rate: float, epsilon: float
+        self,
+        parameters: Sequence[nn.Parameter],
+        flat: Tensor | None,
+        learning_rate: float,
+        epsilon: float,
+        betas: tuple[float, float],
     ) -> None:
         self.parameters = parameters
         self.learning_rate = learning_rate
         self.epsilon = epsilon
+        self.betas = betas
         self._flat = flat
         size = sum(p.numel() for p in parameters)
         dtype = parameters[0].dtype
@@ -60,7 +72,7 @@ class FlatAdam(Adam):
 
     def another(self, learning_rate: float) -> FlatAdam:
         other = FlatAdam.__new__(FlatAdam)
-        other._take(self.parameters, self._flat, learning_rate, self.epsilon)
+        other._take(self.parameters, self._flat, learning_rate, self.epsilon, self.betas)
         return other
 
     def zero_grad(self) -> None:
@@ -126,8 +138,8 @@ class FlatAdam(Adam):
             [],
             steps,
             amsgrad=False,
-            beta1=BETAS[0],
-            beta2=BETAS[1],
+            beta1=self.betas[0],
+            beta2=self.betas[1],
             lr=self.learning_rate,
             weight_decay=0.0,
             eps=self.epsilon,

@@ -16,6 +16,17 @@ __all__ = ["Optimizer", "TorchAdam", "TorchOptimizer"]
 BETAS = (0.9, 0.999)  # those of Adam's paper, and of PyTorch
 
 
+def require_betas(state: Mapping[str, Any], betas: tuple[float, float]) -> None:
+    """Raise RunStateError if the betas in ``state`` are others: its moments are averages over other times."""
+    first, second = saved_array(state, "betas", np.float64, (2,)).tolist()
+    saved = (first, second)
+    if saved != betas:
+        raise RunStateError(
+            f"the saved optimizer has betas {saved} and this run's {betas}; resume with those of the checkpoint, or "
+            "start a new run"
+        )
+
+
 class Optimizer:
     """The interface of all optimizers.
 
@@ -88,10 +99,12 @@ class Adam(Optimizer):
 
     Attributes:
         epsilon: Added to the root of the second moment.
+        betas: Shares of the first and second moment that a step keeps.
     """
 
     type = "adam"
     epsilon: float
+    betas: tuple[float, float]
 
     def moments(self) -> dict[str, Tensor]:
         """Return ``mean`` and ``square``, both [P] for all P numbers of the parameters, and the ``step``.
@@ -106,12 +119,15 @@ class Adam(Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = {"type": self.type}
+        if self.betas != BETAS:  # a state without them has those of the paper
+            state["betas"] = np.array(self.betas)
         for name, tensor in self.moments().items():
             state[name] = tensor.detach().cpu().numpy().copy()
         return state
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raise RunStateError if the moments belong to another model, or are not finite."""
+        """Raise RunStateError if the moments belong to another model or other betas, or are not finite."""
+        require_betas({"betas": np.array(BETAS), **state}, self.betas)
         for name, tensor in self.moments().items():
             saved = saved_array(state, name, np.float32)
             shape = tuple(tensor.shape)
@@ -181,16 +197,23 @@ class TorchOptimizer(Optimizer):
 class TorchAdam(TorchOptimizer, Adam):
     """``torch.optim.Adam``."""
 
-    def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, epsilon: float) -> None:
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        learning_rate: float,
+        epsilon: float,
+        betas: tuple[float, float] = BETAS,
+    ) -> None:
         parameters = list(parameters)
         self.epsilon = epsilon
+        self.betas = betas
         # Not torch's default of one kernel for each parameter and operation.
         fused = parameters[0].device.type in ("cpu", "cuda")
-        adam = torch.optim.Adam(parameters, learning_rate, BETAS, epsilon, fused=fused)
+        adam = torch.optim.Adam(parameters, learning_rate, betas, epsilon, fused=fused)
         super().__init__(parameters, learning_rate, adam)
 
     def another(self, learning_rate: float) -> TorchAdam:
-        return TorchAdam(self.parameters, learning_rate, self.epsilon)
+        return TorchAdam(self.parameters, learning_rate, self.epsilon, self.betas)
 
     def moments(self) -> dict[str, Tensor]:
         means = []

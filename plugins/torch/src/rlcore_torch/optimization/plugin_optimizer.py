@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from rlcore import PluginError, RunStateError, blamed, first_non_finite, saved_mapping
 from rlcore_torch.hookspecs import OptimizerSpec
-from rlcore_torch.optimization.optimizer import TorchOptimizer
+from rlcore_torch.optimization.optimizer import TorchOptimizer, require_betas
 
 RESUME_ADVICE = "use the network_settings and the optimizer settings the checkpoint was made with"
 
@@ -52,6 +52,7 @@ class PluginOptimizer(TorchOptimizer):
         optimizer = _create(spec, settings, parameters, learning_rate)
         super().__init__(parameters, learning_rate, optimizer)
         self._first_options = [_options(group) for group in optimizer.param_groups]
+        self._betas = _betas(self._first_options[0])
         # One step on copies shows mistakes before the training, and which state a checkpoint must have.
         copies = [nn.Parameter(p.detach().clone(), p.requires_grad) for p in parameters]
         optimizer_of_copies = _create(spec, settings, copies, learning_rate)
@@ -67,6 +68,10 @@ class PluginOptimizer(TorchOptimizer):
         return PluginOptimizer(self._spec, self._settings, self.parameters, learning_rate)
 
     def step(self) -> None:
+        for p in self.parameters:
+            # A fused kernel reads gradients in the order of memory, and one written by hand may be transposed.
+            if p.grad is not None and p.grad.stride() != p.stride():
+                p.grad = torch.empty_like(p).copy_(p.grad)
         with blamed(self._spec.described, "in step"):
             self._optimizer.step()
 
@@ -86,13 +91,16 @@ class PluginOptimizer(TorchOptimizer):
             changed = {name: value for name, value in options.items() if not _equal(value, first.get(name))}
             if changed:
                 groups[str(index)] = _arrays(described, changed)
-        return {"type": self.type, "parameters": parameters, "groups": groups}
+        betas = {} if self._betas is None else {"betas": np.array(self._betas)}
+        return {"type": self.type, **betas, "parameters": parameters, "groups": groups}
 
     def _groups(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         """The groups of the optimizer, and the options that each had at first."""
         return zip(self._optimizer.param_groups, self._first_options, strict=True)
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
+        if self._betas is not None and "betas" in state:  # which older checkpoints do not have
+            require_betas(state, self._betas)
         parameters = saved_mapping(state, "parameters")
         groups = saved_mapping(state, "groups")
         _require_indices("parameter", parameters, len(self.parameters))
@@ -194,6 +202,15 @@ def _options(group: Mapping[str, Any]) -> dict[str, Any]:
         if name not in ("params", "lr"):
             options[name] = value.detach().clone() if isinstance(value, Tensor) else value
     return options
+
+
+def _betas(options: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The betas of an optimizer that has two numbers, as relatives of Adam do."""
+    betas = options.get("betas")
+    if not isinstance(betas, tuple) or len(betas) != 2 or any(not isinstance(beta, float) for beta in betas):
+        return None
+    first, second = betas
+    return first, second
 
 
 def _equal(one: Any, other: Any) -> bool:
