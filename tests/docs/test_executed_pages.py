@@ -18,7 +18,7 @@ import yaml
 from pages import Block, RunPage, blocks, commands_of, lines_of_code, names_of, run_python_of
 from workspace import ROOT, pyproject
 
-from rlcore import Run, load_plugins, load_policies, selection_from
+from rlcore import Run, load_checkpoint, load_plugins, load_policies, selection_from
 from rlcore.cli.main import main
 from rlcore_devkit.scaffold.names import new_package
 from rlcore_devkit.scaffold.writing import write_plugin
@@ -381,6 +381,14 @@ def test_the_offline_page_runs_and_names_tags_that_exist(run_page: RunPage) -> N
     assert named - {"Policy/Squared Error"} <= set.union(*written.values())  # CartPole has no continuous action
     assert "Losses/Pretraining Loss" in written["shown"]
     assert "Evaluation/Cumulative Reward" in written["better"] - written["clone"]
+
+
+def test_the_page_of_prior_data_runs_and_learns_from_the_recording(run_page: RunPage) -> None:
+    directory = run_page("docs/how-to/prior-data.md")
+    recording = read_recording(load_plugins(), directory / "recordings", "MountainCarContinuous")
+    assert recording.returns.tolist() == [100.0] * 20
+    state = load_checkpoint(directory / "results/car/checkpoints/1100")["MountainCarContinuous"]
+    assert state["recorded_transitions"] == recording.transitions
 
 
 def test_the_presets_page_runs_and_its_preset_is_in_force(run_page: RunPage) -> None:

@@ -11,10 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from replay_stories import History, Plain, Story, histories
+from torch import Tensor
 
 from rlcore import ExtrinsicReward, RewardProvider, Transitions
 from rlcore_torch import ActionLayout, ObservationInputs, ReplayBuffer
 from rlcore_torch.off_policy.batch_reader import BatchReader
+from rlcore_torch.off_policy.transition_batch import TransitionBatch, joined
 
 Step = dict[str, Any]
 
@@ -100,3 +102,71 @@ def test_a_batch_is_what_a_walk_through_the_episodes_finds(history: History, n_s
     assert (after is not None) == ends, "without the end of an episode there is nothing after it"
     assert after is None or after.ignores_done.tolist() == [False, True]
     assert reader_of(buffer, [ExtrinsicReward()]).read(rows).after_ends is None, "all values end with their episodes"
+
+
+@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+@given(histories, histories, st.sampled_from([1, 3]), st.booleans())
+def test_a_row_of_a_joined_batch_is_what_it_is_alone(one: History, other: History, n: int, ignores: bool) -> None:
+    readers = []
+    parts = []
+    for history in (one, other):
+        history = attrs.evolve(history, idle=0.0, prioritized=False)
+        buffer = history.buffer()
+        plain = Plain(history)
+        story = Story(history)
+        for _ in range(history.steps):
+            story.tell(buffer, plain)
+        rewards = [ExtrinsicReward(0.9), EverythingReward(0.6) if ignores else ExtrinsicReward(0.5)]
+        reader = reader_of(buffer, rewards, n)
+        reader.between = True
+        readers.append(reader)
+        parts.append(np.flatnonzero(buffer.flags))
+    if not all(map(len, parts)):
+        return
+    rows = [(reader, part[k : k + 1]) for reader, part in zip(readers, parts, strict=True) for k in range(len(part))]
+    batch = joined(*(reader.read(part) for reader, part in zip(readers, parts, strict=True)))
+    np.testing.assert_array_equal(batch.starts, parts[0])
+    for b, (reader, row) in enumerate(rows):
+        require_equal(batch, b, reader, row)
+
+
+def require_equal(batch: TransitionBatch, b: int, reader: BatchReader, row: NDArray[Any]) -> None:
+    """Assert that row ``b`` of ``batch`` is what ``reader`` makes of ``row`` alone."""
+    alone = reader.read(row)
+    count = len(batch.reward)
+    pairs: list[tuple[Tensor | None, Tensor | None]] = [
+        *zip(batch.inputs, alone.inputs, strict=True),
+        *zip(batch.next_inputs, alone.next_inputs, strict=True),
+        (batch.raw, alone.raw),
+        (batch.choices, alone.choices),
+        (batch.reward, alone.reward),
+        (batch.discount, alone.discount),
+    ]
+    for whole, part in pairs:
+        assert whole is not None and part is not None and len(whole) == count
+        torch.testing.assert_close(whole[b : b + 1], part, rtol=0, atol=0)
+    require_mask(batch.mask, alone.mask, b)
+    require_mask(batch.next_mask, alone.next_mask, b)
+    if alone.between is not None:
+        assert batch.between is not None
+        torch.testing.assert_close(batch.between.discount[:, b : b + 1], alone.between.discount, rtol=0, atol=0)
+        for k in range(len(alone.between.discount)):
+            require_mask(batch.between.mask, alone.between.mask, k * count + b, k)
+            for whole, part in zip(batch.between.inputs, alone.between.inputs, strict=True):
+                torch.testing.assert_close(whole[k * count + b], part[k], rtol=0, atol=0)
+    if batch.after_ends is None:
+        assert alone.after_ends is None
+        return
+    after = alone.after_ends
+    inputs = alone.next_inputs if after is None else after.inputs
+    require_mask(batch.after_ends.mask, alone.next_mask if after is None else after.mask, b)
+    for whole, part in zip(batch.after_ends.inputs, inputs, strict=True):
+        torch.testing.assert_close(whole[b : b + 1], part, rtol=0, atol=0)
+
+
+def require_mask(whole: Tensor | None, part: Tensor | None, b: int, k: int = 0) -> None:
+    """Assert that row ``b`` of ``whole`` is row ``k`` of ``part``, which allows everything if there is none."""
+    if whole is None:
+        assert part is None
+    else:
+        assert whole[b].tolist() == (torch.ones_like(whole[b]) if part is None else part[k]).tolist()

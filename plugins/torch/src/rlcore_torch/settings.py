@@ -178,6 +178,22 @@ class PrioritizedSamplerSettings(ReplaySamplerSettings):
 
 
 @attrs.frozen(kw_only=True)
+class PriorDataSettings:
+    """Recorded transitions in every minibatch (Ball et al. 2023, arXiv:2302.02948, section 4.1)."""
+
+    demo_path: str = setting(
+        description="Recorded data: a dataset, a directory of datasets, or .demo files.", foreign=is_plain_name
+    )
+    share: float = setting(
+        0.5, "Share of a minibatch that is recorded; between 0 and 1.", exclusive_minimum=0.0, maximum=1.0
+    )
+
+    def rows_of(self, batch_size: int) -> int:
+        """Return how many transitions of a minibatch are recorded."""
+        return round(self.share * batch_size)
+
+
+@attrs.frozen(kw_only=True)
 class OffPolicySettings(RewardScalingSettings, MinibatchSettings):
     """``hyperparameters`` of a trainer built on :class:`rlcore_torch.OffPolicyTrainer`; a base class."""
 
@@ -208,11 +224,22 @@ class OffPolicySettings(RewardScalingSettings, MinibatchSettings):
     replay_sampler: ReplaySamplerSettings | None = setting(
         None, "How minibatches are drawn from the replay buffer; uniformly by default (an rlcore key)."
     )
+    prior_data: PriorDataSettings | None = setting(
+        None, "Recorded transitions that every minibatch has a share of (an rlcore key)."
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.batch_size > self.buffer_size:
             problem = f"must be at most buffer_size ({self.buffer_size}), not {self.batch_size}"
             raise SettingError("batch_size", problem, others=("buffer_size",))
+        if self.prior_data is not None:
+            recorded = self.prior_data.rows_of(self.batch_size)
+            if not 0 < recorded < self.batch_size:
+                problem = (
+                    f"share {self.prior_data.share:g} of batch_size ({self.batch_size}) is {recorded} recorded "
+                    f"transitions; a minibatch needs both kinds, 1 to {self.batch_size - 1} of them recorded"
+                )
+                raise SettingError("prior_data", problem, others=("batch_size",))
 
 
 @attrs.frozen(kw_only=True)

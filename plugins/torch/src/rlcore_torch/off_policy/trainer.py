@@ -5,7 +5,8 @@ the loop of an update and the state are here. The other parts of an update, in t
 
 * ``optimization/schedules.py``: the gradient steps that are due (:class:`UpdateRatio`), the learning rate.
 * ``off_policy/replay_sampler.py``: which transitions a minibatch has; ``priorities.py`` those of prioritized replay.
-* ``off_policy/replay.py`` and ``replay_rings.py``: the stored transitions.
+* ``off_policy/replay.py`` and ``replay_rings.py``: the stored transitions; ``prior_data.py``: recorded ones beside
+  them.
 * ``off_policy/saved_replay.py``: whether checkpoints have them.
 * ``off_policy/batch_reader.py``: rewards of n steps, discounts and normalized observations of a minibatch, which is a
   ``TransitionBatch`` (``off_policy/transition_batch.py``).
@@ -37,6 +38,7 @@ from rlcore import (
     generator_state,
     restore_generator,
     saved_array,
+    saved_count,
     saved_mapping,
 )
 from rlcore_torch.acceleration.registry import accelerate
@@ -47,12 +49,13 @@ from rlcore_torch.off_policy.batch_reader import BatchReader
 from rlcore_torch.off_policy.collected_rows import CollectedRows
 from rlcore_torch.off_policy.joined_replay import JoinedReplay
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
+from rlcore_torch.off_policy.prior_data import PriorData, read_prior_data
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
 from rlcore_torch.off_policy.replay_sampler import UniformSampler, create_replay_sampler, draw
 from rlcore_torch.off_policy.saved_replay import SavedReplay, in_units
 from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
-from rlcore_torch.off_policy.transition_batch import TransitionBatch
+from rlcore_torch.off_policy.transition_batch import TransitionBatch, joined
 from rlcore_torch.optimization.schedules import UpdateRatio
 from rlcore_torch.policy.policy import Parameters, RawActions
 from rlcore_torch.policy.remembering import act_remembering
@@ -65,6 +68,7 @@ __all__ = ["OffPolicyTrainer"]
 log = logging.getLogger("rlcore.plugin.torch")
 
 STEPS_OF_NOISE = 64  # whose exploration noise is drawn at once
+RECORDED = "recorded_transitions"  # the entry of a state that says how many the run learns from
 
 
 class OffPolicyTrainer(MinibatchTrainer):
@@ -113,6 +117,11 @@ class OffPolicyTrainer(MinibatchTrainer):
             )
         remembered = self.model.memory_size * len(self.model.remembering)
         self.memory = np.zeros((behavior.slots, remembered), np.float32) if remembered else None
+        recorded: ReplayBuffer | None = None
+        if h.prior_data is not None and not run.inference:
+            # Before the replay buffer, so that this one is asked for what memory is left.
+            recorded = read_prior_data(h.prior_data, behavior, self.model, self.policy.layout, run)
+            self.policy.refresh()
         self.buffer = self._make_buffer(behavior, h, run, remembered)
         self._joined: JoinedReplay | None = None
         if run.ranks.size > 1:
@@ -128,6 +137,9 @@ class OffPolicyTrainer(MinibatchTrainer):
             self.soft_values,
             self.reward_scaling,
         )
+        self._prior_data: PriorData | None = None
+        if recorded is not None and h.prior_data is not None:
+            self._prior_data = PriorData.of(recorded, self.reader, h.prior_data.rows_of(h.batch_size))
         start = max(h.buffer_init_steps, h.batch_size)
         self._episode_rewards = StoredEpisodeRewards(self.reader, self.provider_names)
         self._collected = CollectedRows(self.buffer)
@@ -291,13 +303,19 @@ class OffPolicyTrainer(MinibatchTrainer):
             local, part = self._joined.sample(batch_size, self.generator, self.model.memory)
             self._shares.append(part.share)
             return attrs.evolve(self.reader.read(local), rows=part)
+        prior = self._prior_data
+        if prior is not None:
+            batch_size -= prior.count
         progress = min(1.0, self.step_count.steps / self.settings.max_steps)
         sample = draw(self.sampler, self.buffer, batch_size, self.generator, progress)
         weight = sample.weight
         if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
             weight = np.ones(len(sample.rows), np.float32)
         rows = self.with_neighbors(sample.rows, self.buffer)
-        return self.reader.read(rows, weight, sample.steps)
+        batch = self.reader.read(rows, weight, sample.steps)
+        if prior is None:
+            return batch
+        return joined(batch, prior.draw(self.generator))
 
     def prioritize(self, batch: TransitionBatch, step: GradientStep) -> None:
         """Give the sampler the errors of the gradient step on ``batch``, if it uses them.
@@ -317,7 +335,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         if wrong.size:
             raise self.diverged(f"a temporal-difference error is {wrong[0]:g}")
         with blamed(self.sampler.described or "the replay sampler", "in learned"):
-            self.sampler.learned(self.buffer, batch.starts, errors)
+            self.sampler.learned(self.buffer, batch.starts, errors[: len(batch.starts)])
 
     def finish(self, steps: Sequence[GradientStep]) -> Mapping[str, Statistic]:
         """Let the reward providers learn; return the statistics of the update, means over its ``steps`` among them.
@@ -403,6 +421,8 @@ class OffPolicyTrainer(MinibatchTrainer):
             "slots": self.behavior.slots,
             "episode_rewards": self._episode_rewards.state_dict(),
         }
+        if self._prior_data is not None:
+            state[RECORDED] = len(self._prior_data.rows)
         if self.memory is not None:
             state["memory"] = self.memory.copy()
         if self.reward_scaling is not None:  # after the episode rewards, which add the latest steps
@@ -468,6 +488,7 @@ class OffPolicyTrainer(MinibatchTrainer):
                 f"behavior {self.behavior.name!r}: the checkpoint is of {state['slots']} agents, this run has "
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
+        self._require_recorded(state)
         self._episode_rewards.require_fit(saved_mapping(state, "episode_rewards"))
         if self.reward_scaling is not None:
             self.reward_scaling.require_fit(state)
@@ -485,3 +506,13 @@ class OffPolicyTrainer(MinibatchTrainer):
             self.sampler.require_fit(saved_mapping(saved, "state"))
             if self.learning_providers:
                 self._collected.require_fit(saved_mapping(state, "collected"))
+
+    def _require_recorded(self, state: Mapping[str, Any]) -> None:
+        """Raise RunStateError if the run of ``state`` learned from another number of recorded transitions."""
+        saved = saved_count(state, RECORDED) if RECORDED in state else 0
+        here = 0 if self._prior_data is None else len(self._prior_data.rows)
+        if saved != here and not self.inference:
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint was learned with {saved} recorded transitions of "
+                f"hyperparameters.prior_data, and this run has {here}; resume with the same data"
+            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import torch
 from torch import Tensor
 
 from rlcore_torch.networks.sequence_inputs import Inputs
@@ -84,8 +85,9 @@ class TransitionBatch(ActionBatch):
         rows: The rows of this rank in the minibatch of all ranks; None in one process.
         after_ends: Where the values of rewards with ``ignore_done`` continue; None if ``next_inputs`` have it: without
             such a reward, and without the end of an episode among the stretches.
-        starts: [B] rows of the replay buffer at which the stretches start. No argument of the class, so that recorded
-            gradient steps do not depend on it.
+        starts: [B] rows of the replay buffer at which the stretches start; with ``prior_data``, those of the first
+            stretches, which are not recorded. No argument of the class, so that recorded gradient steps do not depend
+            on it.
     """
 
     next_inputs: Inputs
@@ -97,3 +99,87 @@ class TransitionBatch(ActionBatch):
     rows: RowShare | None = None
     after_ends: AfterEnds | None = None
     starts: Rows = attrs.field(default=NO_ROWS, init=False)
+
+
+def joined(first: TransitionBatch, second: TransitionBatch) -> TransitionBatch:
+    """Return the stretches of ``first``, and then those of ``second``, whose weights are 1 if ``first`` has weights.
+
+    Both have stretches of the same n and the same rewards; neither is of several ranks, or has sequences. ``starts``
+    are those of ``first``.
+    """
+    rows = len(first.reward)
+    more = len(second.reward)
+    weight = first.weight
+    if weight is not None:
+        weight = torch.cat([weight, weight.new_ones(more)])
+    batch = TransitionBatch(
+        inputs=_joined_inputs(first.inputs, second.inputs),
+        raw=_joined(first.raw, second.raw),
+        choices=_joined(first.choices, second.choices),
+        mask=_joined_masks(first.mask, second.mask, rows, more),
+        next_inputs=_joined_inputs(first.next_inputs, second.next_inputs),
+        next_mask=_joined_masks(first.next_mask, second.next_mask, rows, more),
+        reward=torch.cat([first.reward, second.reward]),
+        discount=torch.cat([first.discount, second.discount]),
+        weight=weight,
+        between=_joined_between(first.between, second.between),
+        after_ends=_joined_after_ends(first, second),
+    )
+    batch.starts = first.starts
+    return batch
+
+
+def _joined_between(first: StepsBetween | None, second: StepsBetween | None) -> StepsBetween | None:
+    if first is None or second is None:
+        return None
+    steps, rows, _ = first.discount.shape
+    more = second.discount.shape[1]
+    return StepsBetween(
+        inputs=_joined_inputs(first.inputs, second.inputs, steps),
+        mask=_joined_masks(first.mask, second.mask, rows, more, steps),
+        discount=torch.cat([first.discount, second.discount], dim=1),
+    )
+
+
+def _joined_after_ends(first: TransitionBatch, second: TransitionBatch) -> AfterEnds | None:
+    """Stretches of a batch without :class:`AfterEnds` continue at their ends."""
+    given = first.after_ends or second.after_ends
+    if given is None:
+        return None
+    after = []
+    for batch in (first, second):
+        at_ends = AfterEnds(batch.next_inputs, batch.next_mask, given.ignores_done)
+        after.append(batch.after_ends or at_ends)
+    one, other = after
+    inputs = _joined_inputs(one.inputs, other.inputs)
+    mask = _joined_masks(one.mask, other.mask, len(first.reward), len(second.reward))
+    return AfterEnds(inputs, mask, given.ignores_done)
+
+
+def _joined_inputs(first: Inputs, second: Inputs, steps: int = 1) -> Inputs:
+    pairs = zip(first, second, strict=True)
+    return tuple(_joined_steps(a, b, steps) for a, b in pairs)
+
+
+def _joined_masks(first: Tensor | None, second: Tensor | None, rows: int, more: int, steps: int = 1) -> Tensor | None:
+    """Where one batch has masks, every option is allowed in a batch without."""
+    if first is None and second is None:
+        return None
+    if first is None:
+        assert second is not None
+        first = second.new_ones(steps * rows, second.shape[1])
+    if second is None:
+        second = first.new_ones(steps * more, first.shape[1])
+    return _joined_steps(first, second, steps)
+
+
+def _joined(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    if first is None or second is None:
+        return None
+    return torch.cat([first, second])
+
+
+def _joined_steps(first: Tensor, second: Tensor, steps: int) -> Tensor:
+    """Join tensors that are [steps * B, ...] step after step, so that each step has all rows."""
+    of_steps = [tensor.reshape(steps, -1, *tensor.shape[1:]) for tensor in (first, second)]
+    return torch.cat(of_steps, dim=1).flatten(0, 1)
