@@ -1,4 +1,4 @@
-"""Runs with options of networks: what dropout leaves out, and what a run learns from a set of entities and a goal."""
+"""Runs with options of networks: what dropout leaves out, what is learned from entities and a goal, what is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from recorded import recorded
 from small_runs import small_run
 
-from rlcore import Run, load_checkpoint
+from rlcore import ConfigErrors, Run, config_from_mapping, load_checkpoint, load_plugins
 from rlcore_devkit.environments import identity_continuous
 
 SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 32, "steps_per_update": 8, "save_replay_buffer": True}
@@ -77,3 +77,21 @@ def test_ppo_counts_entities_and_follows_a_goal(tmp_path: Path, conditioning: st
     )
     reward = Run(config).train()["Agent"].mean_reward
     assert reward is not None and reward > 9.0  # 5 by chance, 10 at best
+
+
+@pytest.mark.parametrize(
+    ("network", "problem"),
+    [
+        ({"batch_norm": "post"}, "batch_norm: trainer 'sac' computes no statistics of minibatches; leave it out, or"),
+        ({"critic": {"batch_norm": "pre"}}, "critic.batch_norm: trainer 'sac' computes no statistics of minibatches"),
+        ({"batch_norm": "pre", "dropout": 0.1}, "batch_norm: is not combined with layer_norm and dropout"),
+        ({"batch_norm": "post", "memory": {}}, "batch_norm: normalizes rows, and networks with memory learn from"),
+        ({"batch_norm": "after"}, "batch_norm: must be one of none, pre, post, not 'after'"),
+    ],
+)
+def test_batch_normalization_that_nothing_would_learn_is_refused(network: dict[str, Any], problem: str) -> None:
+    block = {"trainer_type": "sac", "network_settings": network}
+    with pytest.raises(ConfigErrors) as refused:
+        config_from_mapping({"behaviors": {"Agent": block}}, load_plugins())
+    errors = [str(each) for each in refused.value.problems]
+    assert any(error.startswith(f"behaviors.Agent.network_settings.{problem}") for error in errors), errors

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlcore import ObservationSpec
+from rlcore import ObservationSpec, UnsupportedSpace
 from rlcore_torch.allocation import require_network_memory
 from rlcore_torch.networks.attention import EntityEncoder
 from rlcore_torch.networks.encoders import image_scale, make_encoder
 from rlcore_torch.networks.inputs import AnyInputs, beside, vector_and_images
-from rlcore_torch.networks.layers import ACTIVATIONS, HyperLinear, dense, frozen_call, hidden_layer
+from rlcore_torch.networks.layers import ACTIVATIONS, HyperLinear, dense, frozen_call, hidden_layers
 from rlcore_torch.networks.recurrent import Recurrent
 from rlcore_torch.networks.sequence_inputs import Inputs, SequenceInputs, SequenceLayout, SequenceStarts
 from rlcore_torch.networks.settings import NetworkSettings
@@ -166,8 +166,8 @@ class Body(ObservationEncoders):
     need one pass through the sequence.
 
     Attributes:
-        layers: The hidden layers, each followed by the activation; one with dropout or LayerNorm is a sequence of a
-            linear layer and these.
+        layers: The hidden layers, as :func:`rlcore_torch.dense` takes them, each followed by the activation; one with
+            dropout or LayerNorm is a sequence of a linear layer and these.
         hyper: The last hidden layer, if the goal of a row makes its weights; it is not among ``layers`` then.
         recurrent: The recurrent layer after the hidden layers; None without memory.
         memory_place: Which of the stored memories is this body's; None for one that begins each sequence with zeros.
@@ -190,9 +190,10 @@ class Body(ObservationEncoders):
         self.recurrent: Recurrent | None = None
         self.later_layers = nn.ModuleList()
         widths = settings.widths[:-1] if self._goal_size else settings.widths
-        for units in widths:
-            self.layers.append(hidden_layer(width, units, settings))
-            width = units
+        if settings.batch_norm != "none":
+            self._refuse_batch_norm()
+        self.layers.extend(hidden_layers(width, widths, settings))
+        width = widths[-1] if widths else width
         if self._goal_size:
             units = settings.widths[-1]
             require_network_memory(units, [width * units])
@@ -205,17 +206,27 @@ class Body(ObservationEncoders):
         self.features = self.recurrent.features
         if extra:
             self.features += extra
-            for units in settings.widths:
-                self.later_layers.append(hidden_layer(self.features, units, settings))
-                self.features = units
+            self.later_layers.extend(hidden_layers(self.features, settings.widths, settings))
+            if settings.widths:
+                self.features = settings.widths[-1]
 
-    def forward(self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
+    def _refuse_batch_norm(self) -> None:
+        """Raise UnsupportedSpace for observations of which batch normalization was never tried."""
+        unread = {"images": self.images, "entities": self.entities, "goals that make weights": self._goal_size}
+        for kind, there in unread.items():
+            if there:
+                advice = "goal_conditioning_type: none, or " if kind.startswith("goals") else ""
+                raise UnsupportedSpace(f"network_settings.batch_norm is not for {kind}; set {advice}batch_norm: none")
+
+    def forward(
+        self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False, batch_statistics: bool = False
+    ) -> Tensor:
         """Return the features [B, features] of the hidden layers, before a recurrent layer.
 
         The other arguments are those of :meth:`into`.
         """
         encoded, goals = self._encode_with_goals(inputs, extra, frozen)
-        x = self._dense(encoded, list(self.layers), activate_last=True, frozen=frozen)
+        x = self._dense(encoded, list(self.layers), True, frozen, batch_statistics)
         if self.hyper is None:
             return x
         goal = beside(goals)
@@ -257,10 +268,13 @@ class Body(ObservationEncoders):
         after = self.recurrent.after(x, before, layout.segments)
         return memory.index_copy(0, led, after)
 
-    def last_features(self, inputs: Inputs, frozen: bool = False) -> Tensor:
-        """Return the features [B, features] of the hidden layers, or those of the recurrent layer after them."""
+    def last_features(self, inputs: Inputs, frozen: bool = False, batch_statistics: bool = False) -> Tensor:
+        """Return the features [B, features] of the hidden layers, or those of the recurrent layer after them.
+
+        ``frozen`` and ``batch_statistics`` are those of :meth:`into`.
+        """
         if self.recurrent is None:
-            return self(inputs, frozen=frozen)  # type: ignore[no-any-return]
+            return self(inputs, frozen=frozen, batch_statistics=batch_statistics)  # type: ignore[no-any-return]
         if not isinstance(inputs, SequenceInputs):
             raise TypeError("a network with memory needs SequenceInputs; BatchReader makes them from sequences")
         learns = torch.is_grad_enabled() and not frozen
@@ -291,12 +305,14 @@ class Body(ObservationEncoders):
         extra: Tensor | None = None,
         frozen: bool = False,
         encoded: Tensor | None = None,
+        batch_statistics: bool = False,
     ) -> Tensor:
         """Return ``head`` applied to the features, [B, outputs of the head].
 
         ``extra`` [B, extra] are columns beside the observations. With ``frozen``, only ``extra`` gets a gradient, the
         weights get none. With memory, ``inputs`` are :class:`SequenceInputs`. ``encoded`` is what :meth:`encode_once`
-        returned for the ``inputs``.
+        returned for the ``inputs``. With ``batch_statistics``, layers that normalize over rows use the statistics of
+        these B rows and move their running ones. Raises ValueError for that of a frozen body.
         """
         layers = [*self.layers, head]
         if encoded is not None:
@@ -313,14 +329,14 @@ class Body(ObservationEncoders):
             extra = None
         if extra is not None:
             x = torch.cat([x, extra], dim=1)
-        return self._dense(x, layers, frozen=frozen)
+        return self._dense(x, layers, False, frozen, batch_statistics)
 
     def _dense(
-        self, x: Tensor, layers: Sequence[nn.Module], activate_last: bool = False, frozen: bool = False
+        self, x: Tensor, layers: Sequence[nn.Module], activate_last: bool, frozen: bool, batch_statistics: bool
     ) -> Tensor:
         """``layers`` applied to x [B, in] by :func:`dense`, in float32 or bfloat16; the result is float32."""
         with self._autocast(x):
-            x = dense(x, layers, self.activation, activate_last=activate_last, frozen=frozen)
+            x = dense(x, layers, self.activation, activate_last, frozen, batch_statistics)
         if self.bf16:
             return x.float()
         return x

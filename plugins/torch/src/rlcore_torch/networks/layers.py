@@ -1,4 +1,4 @@
-"""Layers of networks: dense layers and their first weights, dropout, and layers whose weights a goal makes."""
+"""Layers of networks: dense layers and their first weights, normalization, residual blocks, dropout, hypernetworks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from torch.nn import functional
 from torch.nn.functional import linear
 
 from rlcore import derive_seed
+from rlcore_torch.allocation import require_network_memory
+from rlcore_torch.networks.batch_norm import BatchNorm, BatchRenorm
 from rlcore_torch.networks.settings import NetworkSettings
 
 __all__ = ["Dropout", "dense", "initialize"]
@@ -33,13 +35,25 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def dense(
-    x: Tensor, layers: Sequence[nn.Module], activation: str, activate_last: bool = False, frozen: bool = False
+    x: Tensor,
+    layers: Sequence[nn.Module],
+    activation: str,
+    activate_last: bool = False,
+    frozen: bool = False,
+    batch_statistics: bool = False,
 ) -> Tensor:
     """Apply ``layers`` to x [B, in], with the activation between them, and after the last if ``activate_last``.
 
-    With ``frozen`` x gets a gradient and the layers get none.
+    With ``frozen`` x gets a gradient and the layers get none. ``batch_statistics`` is the mode of layers that normalize
+    over rows, such as :class:`rlcore_torch.BatchNorm`; after these there is no activation but their own. Raises
+    ValueError for both: layers that get no gradient keep their running statistics.
     """
+    if frozen and batch_statistics:
+        raise ValueError("frozen layers keep their running statistics; leave out batch_statistics")
     for index, layer in enumerate(layers):
+        if isinstance(layer, BatchNorm | NormalizedLayer | ResidualLayers):
+            x = frozen_call(layer, x) if frozen else layer(x, batch_statistics)
+            continue
         x = frozen_call(layer, x) if frozen else layer(x)
         if activate_last or index < len(layers) - 1:
             x = ACTIVATIONS[activation](x)
@@ -74,15 +88,35 @@ def initialize(layer: nn.Linear, init: str, gain: float) -> None:
         nn.init.kaiming_normal_(layer.weight, nonlinearity="linear")
         with torch.no_grad():
             layer.weight *= gain
-    nn.init.zeros_(layer.bias)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+
+
+def hidden_layers(width: int, widths: Sequence[int], settings: NetworkSettings) -> list[nn.Module]:
+    """Return hidden layers of these ``widths`` for :func:`dense`, of ``width`` numbers.
+
+    With residual blocks, all layers but the first are blocks. With batch normalization, one of the numbers comes first.
+    """
+    layers: list[nn.Module] = []
+    if settings.batch_norm != "none":
+        layers.append(batch_norm(width, settings))
+    for place, units in enumerate(widths):
+        if place and settings.blocks == "residual":
+            layers.append(ResidualLayers(units, settings))
+        else:
+            layers.append(hidden_layer(width, units, settings))
+        width = units
+    return layers
 
 
 def hidden_layer(width: int, units: int, settings: NetworkSettings) -> nn.Module:
-    """Return a linear layer from ``width`` to ``units`` numbers, without the activation that follows it."""
-    layer = nn.Linear(width, units)
-    # Of orthogonal weights, as in OpenAI Baselines; ML-Agents' Kaiming weights have no gain.
-    gain = 2**0.5 if settings.init == "orthogonal" else 1.0
-    initialize(layer, settings.init, gain)
+    """Return a linear layer from ``width`` to ``units`` numbers, without the activation that follows it.
+
+    With batch normalization it contains its activation.
+    """
+    if settings.batch_norm != "none":
+        return NormalizedLayer(width, units, settings)
+    layer = first_linear(width, units, settings)
     # In the order of DroQ (Hiraoka et al. 2022, arXiv:2110.02034).
     parts: list[nn.Module] = [layer]
     if settings.dropout:
@@ -92,6 +126,64 @@ def hidden_layer(width: int, units: int, settings: NetworkSettings) -> nn.Module
     if len(parts) == 1:
         return layer
     return nn.Sequential(*parts)
+
+
+def first_linear(width: int, units: int, settings: NetworkSettings, bias: bool = True) -> nn.Linear:
+    """Return a linear layer with the first weights of a hidden layer."""
+    layer = nn.Linear(width, units, bias)
+    # Of orthogonal weights, as in OpenAI Baselines; ML-Agents' Kaiming weights have no gain.
+    gain = 2**0.5 if settings.init == "orthogonal" else 1.0
+    initialize(layer, settings.init, gain)
+    return layer
+
+
+def batch_norm(features: int, settings: NetworkSettings) -> BatchNorm:
+    """Return the normalization over rows that ``settings`` choose."""
+    momentum = settings.batch_norm_momentum
+    epsilon = settings.batch_norm_epsilon
+    warm_up = settings.batch_renorm_after
+    if warm_up is None:
+        return BatchNorm(features, momentum, epsilon)
+    return BatchRenorm(features, momentum, epsilon, warm_up)
+
+
+class NormalizedLayer(nn.Module):
+    """A hidden layer with batch normalization before its non-linearity, or after it."""
+
+    def __init__(self, width: int, units: int, settings: NetworkSettings) -> None:
+        super().__init__()
+        self.before = settings.batch_norm == "pre"
+        self.activation = settings.activation
+        # A bias before the normalization would be subtracted with the mean.
+        self.linear = first_linear(width, units, settings, bias=not self.before)
+        self.norm = batch_norm(units, settings)
+
+    def forward(self, x: Tensor, batch_statistics: bool = False) -> Tensor:
+        """Return [B, units] of ``x`` [B, width]."""
+        activate = ACTIVATIONS[self.activation]
+        x = self.linear(x)
+        if self.before:
+            return activate(self.norm(x, batch_statistics))
+        return self.norm(activate(x), batch_statistics)  # type: ignore[no-any-return]
+
+
+EXPANSION = 4  # the width between both layers of a block, as in SimBa (Lee et al. 2025, arXiv:2410.09754)
+
+
+class ResidualLayers(nn.Module):
+    """A residual block: features plus what two hidden layers, the first of them wide, make of them."""
+
+    def __init__(self, units: int, settings: NetworkSettings) -> None:
+        super().__init__()
+        self.activation = settings.activation
+        wide = EXPANSION * units
+        require_network_memory(units, [wide, units])
+        self.layers = nn.ModuleList([hidden_layer(units, wide, settings), hidden_layer(wide, units, settings)])
+
+    def forward(self, x: Tensor, batch_statistics: bool = False) -> Tensor:
+        """Return [B, units] of ``x`` [B, units]."""
+        added = dense(x, list(self.layers), self.activation, activate_last=True, batch_statistics=batch_statistics)
+        return x + added
 
 
 class Dropout(nn.Module):

@@ -50,16 +50,17 @@ class Actor(nn.Module):
         features = self.actor.features
         self.policy_head = PolicyHead(features, layout, settings.init, distribution)
 
-    def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
+    def policy(self, inputs: Inputs, batch_statistics: bool = False) -> tuple[Tensor | None, Tensor | None]:
         """Return the columns of the continuous parts [B, columns] and the logits [B, logits].
 
-        See :class:`PolicyHead`. A part that the behavior does not have is None.
+        See :class:`PolicyHead`. A part that the behavior does not have is None. ``batch_statistics`` is that of
+        :meth:`Body.into`, for losses.
         """
         head = self.policy_head
         if head.reads_features:
-            features = self.actor.last_features(inputs)
+            features = self.actor.last_features(inputs, batch_statistics=batch_statistics)
             return head(features)  # type: ignore[no-any-return]
-        output = self.actor.into(inputs, head.linear)
+        output = self.actor.into(inputs, head.linear, batch_statistics=batch_statistics)
         return head.split(output)
 
     @property
@@ -200,14 +201,19 @@ class Critic(nn.Module):
         initialize(self.head, settings.init, gain=1.0)
 
     def forward(
-        self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False, encoded: Tensor | None = None
+        self,
+        inputs: Inputs,
+        continuous: Tensor | None = None,
+        frozen: bool = False,
+        encoded: Tensor | None = None,
+        batch_statistics: bool = False,
     ) -> Tensor:
         """Return [B, outputs].
 
         With ``frozen``, ``continuous`` [B, continuous] gets a gradient and the weights get none. ``encoded`` is what
-        :meth:`Body.encode_once` returned for the ``inputs``.
+        :meth:`Body.encode_once` returned for the ``inputs``. ``batch_statistics`` is that of :meth:`Body.into`.
         """
-        return self.body.into(inputs, self.head, continuous, frozen, encoded)
+        return self.body.into(inputs, self.head, continuous, frozen, encoded, batch_statistics)
 
 
 def min_q(one: Tensor, two: Tensor) -> Tensor:

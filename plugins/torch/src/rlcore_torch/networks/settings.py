@@ -17,7 +17,7 @@ from rlcore import (
     TrainerSpec,
     setting,
 )
-from rlcore_torch.settings import MAX_ROLLOUT, OnPolicySettings
+from rlcore_torch.settings import MAX_ROLLOUT, MAX_STEPS, OnPolicySettings
 
 if TYPE_CHECKING:
     from rlcore import Plugins
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MAX_LAYERS = 256
 MAX_UNITS = 65_536
 
+BATCH_NORM = ("none", "pre", "post")
+BLOCKS = ("plain", "residual")
 ACTIVATIONS = ("swish", "tanh", "relu", "leaky_relu", "elu", "selu", "gelu", "mish", "softplus", "sigmoid")
 
 
@@ -89,6 +91,10 @@ class CriticSettings:
     dropout: float | None = setting(
         None, "Share of features that is left out; null for that of the policy.", minimum=0.0, check=below_one
     )
+    batch_norm: str | None = setting(
+        None, "Normalization over the rows of a minibatch; null for that of the policy.", choices=BATCH_NORM
+    )
+    blocks: str | None = setting(None, "What hidden layers are; null for what the policy has.", choices=BLOCKS)
 
 
 @attrs.frozen(kw_only=True)
@@ -266,6 +272,35 @@ class NetworkSettings(PolicySettings):
         minimum=0.0,
         check=below_one,
     )
+    batch_norm: str = setting(
+        "none",
+        "Normalize what enters the hidden layers, and the features of each, over the rows of a minibatch: before the "
+        "non-linearity (pre) or after it (post), for trainers that compute such statistics (an rlcore key).",
+        choices=BATCH_NORM,
+    )
+    batch_norm_momentum: float = setting(
+        0.01,
+        "Share of a minibatch's mean and variance that enters the running ones, which policies act with (an rlcore "
+        "key).",
+        exclusive_minimum=0.0,
+        maximum=1.0,
+    )
+    batch_norm_epsilon: float = setting(
+        1e-3, "Number added to the variances of batch_norm (an rlcore key).", exclusive_minimum=0.0
+    )
+    batch_renorm_after: int | None = setting(
+        None,
+        "Minibatches of a network after which batch_norm corrects them to its running statistics (batch "
+        "renormalization); null for never (an rlcore key).",
+        minimum=0,
+        maximum=MAX_STEPS,
+    )
+    blocks: str = setting(
+        "plain",
+        "Hidden layers after the first: one layer each, or a residual block of two, the first four times as wide (an "
+        "rlcore key).",
+        choices=BLOCKS,
+    )
     init: str = setting(
         "kaiming",
         "Initial weights: ML-Agents' Kaiming normal, orthogonal, or PyTorch's own uniform (an rlcore key).",
@@ -289,6 +324,7 @@ class NetworkSettings(PolicySettings):
         if self.memory is not None:
             yield from self._memory_problems(self.memory, trainer, hyperparameters, plugins)
         yield from self._critic_problems(trainer, hyperparameters, plugins)
+        yield from self._batch_norm_problems(trainer, hyperparameters)
         if self.action_distribution is not None:
             problem = self._distribution_problem(trainer, hyperparameters, plugins)
             if problem is not None:
@@ -324,6 +360,20 @@ class NetworkSettings(PolicySettings):
         elif self.critic_observations and is_shared:
             yield ("critic_observations",), shared
 
+    def _batch_norm_problems(self, trainer: TrainerSpec, hyperparameters: Any) -> Iterator[tuple[tuple[str, ...], str]]:
+        if self.batch_norm == "none" == self.of_critic.batch_norm:
+            return
+        key = ("batch_norm",) if self.batch_norm != "none" else ("critic", "batch_norm")
+        if not getattr(hyperparameters, "batch_statistics", False):
+            cause = f"trainer {trainer.name!r} computes no statistics of minibatches"
+            yield key, f"{cause}; leave it out, or choose a trainer that does, such as crossq"
+        if self.memory is not None:
+            yield key, "normalizes rows, and networks with memory learn from sequences; leave out one of the two"
+        for network in (self, self.of_critic):
+            if network.batch_norm != "none" and (network.layer_norm or network.dropout):
+                yield key, "is not combined with layer_norm and dropout; leave out one or the others"
+                break
+
     def _distribution_problem(self, trainer: TrainerSpec, hyperparameters: Any, plugins: Plugins) -> str | None:
         """Say why the trainer cannot use the chosen distribution, or return None."""
         name = self.action_distribution
@@ -353,6 +403,10 @@ class NetworkSettings(PolicySettings):
         if name not in built_in:
             raise SettingError(key, f"{name!r} is none of {', '.join(built_in)}, and its plugin was not loaded")
         return built_in[name], f"{key} {name!r}"
+
+    def __attrs_post_init__(self) -> None:
+        if self.blocks == "residual" and len(set(self.widths)) > 1:
+            raise SettingError("blocks", "residual needs hidden_layers of one width", others=("hidden_layers",))
 
     @property
     def widths(self) -> tuple[int, ...]:
