@@ -22,66 +22,22 @@ from rlcore_torch import (
     ActionLayout,
     Actor,
     Body,
+    CategoricalReturns,
     NetworkSettings,
     PolicyHead,
+    QuantileReturns,
+    ReturnDistribution,
     dense,
     initialize,
 )
 
 
-class Returns(nn.Module):
-    """A distribution of returns, which K numbers describe.
-
-    Attributes:
-        size: K.
-    """
-
-    size: int
-
-    def expected(self, numbers: Tensor) -> Tensor:
-        """Return the expected returns [...] of ``numbers`` [..., K]."""
-        raise NotImplementedError
-
-
-class Categorical(Returns):
-    """Probabilities of K equally distant atoms (Bellemare et al. 2017, section 4); the numbers are their logits."""
-
-    atoms: Tensor  # [K]
-
-    def __init__(self, size: int, v_min: float, v_max: float) -> None:
-        super().__init__()
-        self.size = size
-        self.v_min = v_min
-        self.v_max = v_max
-        atoms = torch.linspace(v_min, v_max, size)
-        self.register_buffer("atoms", atoms, persistent=False)
-
-    def expected(self, numbers: Tensor) -> Tensor:
-        probabilities = numbers.softmax(-1)
-        return (probabilities * self.atoms).sum(-1)
-
-
-class Quantiles(Returns):
-    """Quantiles of the return at the middles of K equal parts of probability (Dabney et al. 2018, lemma 2)."""
-
-    middles: Tensor  # [K]
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.size = size
-        middles = (torch.arange(size) + 0.5) / size
-        self.register_buffer("middles", middles, persistent=False)
-
-    def expected(self, numbers: Tensor) -> Tensor:
-        return numbers.mean(-1)
-
-
-def make_returns(h: DQNSettings) -> Returns | None:
+def make_returns(h: DQNSettings) -> ReturnDistribution | None:
     """Return the distribution that the settings name; None if a value is one number, the expected return."""
     if h.distributional == "c51":
-        return Categorical(h.num_atoms, h.v_min, h.v_max)
+        return CategoricalReturns(h.num_atoms, h.v_min, h.v_max)
     if h.distributional == "quantile":
-        return Quantiles(h.num_quantiles)
+        return QuantileReturns(h.num_quantiles)
     return None
 
 
@@ -207,7 +163,7 @@ class QNetwork(Actor):
         self.layout = ActionLayout(behavior)
         if h.dueling or h.distributional or rewards > 1:
             self.policy_head = ValueHead(self.actor.features, self.layout, settings, h, rewards)
-        self.returns: Returns | None = None
+        self.returns: ReturnDistribution | None = None
         self.shape = (1, self.layout.logits, 1)
         head = self.policy_head
         if isinstance(head, ValueHead):

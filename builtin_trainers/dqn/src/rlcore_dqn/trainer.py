@@ -25,13 +25,15 @@ from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
 from rlcore import AgentBatch, BehaviorSettings, BehaviorSpec, RunContext
-from rlcore_dqn.networks import Categorical, QNetwork, Quantiles, noise_in
+from rlcore_dqn.networks import QNetwork, noise_in
 from rlcore_dqn.settings import DQNSettings
 from rlcore_torch import (
+    CategoricalReturns,
     GradientStep,
     Inputs,
     OffPolicyTrainer,
     Optimizer,
+    QuantileReturns,
     RawActions,
     Schedule,
     Statistic,
@@ -137,7 +139,7 @@ class DQNTrainer(OffPolicyTrainer):
         if self.hyperparameters.double:
             judged = self.values(inputs, noise.selection)
         values = self.chosen(target, self.best(judged, mask))  # [B, R, D, K]
-        if isinstance(self.model.returns, Categorical):
+        if isinstance(self.model.returns, CategoricalReturns):
             values = values.softmax(-1)
         return values.mean(2)
 
@@ -148,16 +150,16 @@ class DQNTrainer(OffPolicyTrainer):
         """
         returns = self.model.returns
         h = self.hyperparameters
-        if isinstance(returns, Categorical):
-            target = project(next_value, reward, discount, returns.v_min, returns.v_max)
-            return categorical_losses(q, target.unsqueeze(2))
-        target = reward.unsqueeze(-1) + discount.unsqueeze(-1) * next_value  # [B, R, K]
-        target = target.unsqueeze(2)  # [B, R, 1, K]
-        if isinstance(returns, Quantiles):
-            losses = quantile_huber_losses(q, target, returns.middles, h.huber_delta)
+        if isinstance(returns, CategoricalReturns):
+            target = returns.target(next_value, reward, discount)  # [B, R, K]
+            return returns.losses(q, target.unsqueeze(2))
+        if isinstance(returns, QuantileReturns):
+            target = returns.target(next_value, reward, discount).unsqueeze(2)  # [B, R, 1, K]
+            losses = returns.losses(q, target, h.huber_delta)
             return losses, q.mean(-1) - target.mean(-1)
-        q = q.squeeze(-1)
-        target = target.squeeze(-1).expand(q.shape)
+        q = q.squeeze(-1)  # [B, R, D]
+        target = reward + discount * next_value.squeeze(-1)  # [B, R]
+        target = target.unsqueeze(2).expand(q.shape)
         error = q - target
         if h.loss == "squared":
             return mse_loss(q, target, reduction="none"), error
@@ -263,52 +265,3 @@ def joint_error(error: Tensor) -> Tensor:
     their size (Tavakoli et al. 2018, arXiv:1711.08946): each of them is to be learned, also if they cancel.
     """
     return error.sum(1).abs().sum(1)
-
-
-# ---------------------------------------------------------------- distributions of returns
-
-
-def project(probabilities: Tensor, reward: Tensor, discount: Tensor, v_min: float, v_max: float) -> Tensor:
-    """Move atoms to reward + discount * atom, and their probabilities to the nearest atoms (C51, algorithm 1).
-
-    ``probabilities`` are [..., K], of K atoms from ``v_min`` to ``v_max``; ``reward`` and ``discount`` are [...]. The
-    result is [..., K]. A moved atom at the place b between 0 and K - 1 gives atom i the share max(0, 1 - |b - i|): the
-    two shares of the paper, and all of it if b is a whole number, where the paper's algorithm loses it.
-    """
-    count = probabilities.shape[-1]
-    index = torch.arange(count, dtype=probabilities.dtype, device=probabilities.device)
-    atoms = v_min + (v_max - v_min) / (count - 1) * index
-    moved = reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms  # [..., K]
-    moved = moved.clamp(v_min, v_max)
-    place = (moved - v_min) * ((count - 1) / (v_max - v_min))
-    distance = (place.unsqueeze(-2) - index.unsqueeze(-1)).abs()  # [..., K to, K from]
-    share = (1.0 - distance).clamp(min=0.0)
-    projected = share @ probabilities.unsqueeze(-1)
-    return projected.squeeze(-1)
-
-
-def categorical_losses(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the cross-entropies [...] of ``target`` probabilities [..., K], and the divergences from it.
-
-    The divergence (Kullback-Leibler) is the cross-entropy without what no logits can change: 0 without an error.
-    """
-    losses = -(target * logits.log_softmax(-1)).sum(-1)
-    negative_entropy = torch.xlogy(target, target).sum(-1)
-    return losses, losses.detach() + negative_entropy
-
-
-def quantile_huber_losses(quantiles: Tensor, target: Tensor, middles: Tensor, kappa: float) -> Tensor:
-    """Return the quantile Huber losses [...] (QR-DQN, eq. 10): sums over ``quantiles``, means over those of ``target``.
-
-    ``quantiles`` and ``target`` are [..., K], ``middles`` [K] their probabilities. ``kappa`` is the error from which
-    the loss is linear.
-    """
-    error = target.unsqueeze(-2) - quantiles.unsqueeze(-1)  # [..., K of quantiles, K of target]
-    size = error.abs()
-    squared = 0.5 * error.square()
-    linear_part = kappa * (size - 0.5 * kappa)
-    huber = torch.where(size <= kappa, squared, linear_part) / kappa
-    is_below = (error.detach() < 0).to(error.dtype)
-    weight = (middles.unsqueeze(-1) - is_below).abs()
-    losses = (weight * huber).mean(-1)
-    return losses.sum(-1)

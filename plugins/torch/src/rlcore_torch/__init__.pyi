@@ -48,6 +48,9 @@ from .networks.models import Critic as Critic
 from .networks.models import min_q as min_q
 from .networks.normalizer import RunningNormalizer as RunningNormalizer
 from .networks.recurrent import Recurrent as Recurrent
+from .networks.returns import CategoricalReturns as CategoricalReturns
+from .networks.returns import QuantileReturns as QuantileReturns
+from .networks.returns import ReturnDistribution as ReturnDistribution
 from .networks.saved_networks import load_model_state as load_model_state
 from .networks.saved_networks import model_state as model_state
 from .networks.sequence_inputs import Inputs as Inputs
