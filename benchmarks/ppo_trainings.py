@@ -96,6 +96,7 @@ def rlcore_training(case: PPOCase, seed: int, memory_type: str = "lstm", **block
             "num_epoch": case.num_epoch,
             "learning_rate": case.learning_rate,
             "learning_rate_schedule": "linear" if case.falling_rate else "constant",
+            "epsilon_schedule": "constant",  # by default, it falls with the learning rate
             "target_kl": case.target_kl,
             "epsilon": case.epsilon,
             "lambd": case.lambd,
