@@ -1,4 +1,4 @@
-"""Policies that PPO, SAC and DQN trained, exported. The exporter compares each file with its policy; so do tests."""
+"""Policies of PPO, PQN, SAC and DQN, exported. The exporter compares each file with its policy; so do tests."""
 
 from __future__ import annotations
 
@@ -29,8 +29,13 @@ DQN: dict[str, Any] = {
     },
 }  # fmt: skip
 
+PQN: dict[str, Any] = {
+    "trainer_type": "pqn", "network_settings": {"hidden_units": 16},
+    "hyperparameters": {"buffer_size": 40, "batch_size": 20},
+}  # fmt: skip
 
-@pytest.mark.parametrize(("behavior", "kind"), [(PPO, "image"), (SAC, "hybrid"), (DQN, "branches")])
+
+@pytest.mark.parametrize(("behavior", "kind"), [(PPO, "image"), (PQN, "image"), (SAC, "hybrid"), (DQN, "branches")])
 def test_a_trained_policy(tmp_path: Path, behavior: dict[str, Any], kind: str) -> None:
     config = {
         "behaviors": {"Agent": {**behavior, "max_steps": 80}},

@@ -1,4 +1,4 @@
-"""PPO in a tensor environment: whatever it acts with; what it reports and refuses."""
+"""PPO and PQN in a tensor environment: whatever it acts with; what it reports and refuses."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def configuration(
     config = small_run(place, run_id=keys.pop("run_id", "run"), **keys.pop("checkpoint_settings", {}))
     config["environment"] = {"num_envs": num_envs}
     horizon = {"time_horizon": keys.pop("time_horizon")} if "time_horizon" in keys else {}
+    trainer = keys.pop("trainer", "ppo")
     config["behaviors"] = {
         behavior: {
-            "trainer_type": "ppo",
+            "trainer_type": trainer,
             "max_steps": steps,
             "summary_freq": 300,
             "checkpoint_interval": 500,
@@ -63,16 +64,19 @@ def on_device(run: Run) -> bool:
     return type(behavior.trainer.buffer).__name__ in ("TensorRollout", "TurnsRollout")  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("trainer", ["ppo", "pqn"])
 @pytest.mark.parametrize("make", [lambda: MaskedCart(130, max_steps=25), lambda: TensorRace(70)], ids=["cart", "turns"])
 def test_acting_without_shared_memory_gives_the_same_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make, trainer: str
 ) -> None:
     """On a CPU that is treated as a GPU; with more agents than a policy computes in NumPy."""
     (name,) = make().behaviors
     for place, shared in (("shared", True), ("apart", False)):
         monkeypatch.setattr(collection, "shares_memory", lambda device, shared=shared: shared)
-        with Run(configuration(tmp_path / place, make().num_envs, behavior=name), environment=make) as run:
+        config = configuration(tmp_path / place, make().num_envs, behavior=name, trainer=trainer)
+        with Run(config, environment=make) as run:
             run.train()
+            assert on_device(run)
             assert type(run.behaviors[name].trainer._actor).__name__.startswith("Shared") == shared  # type: ignore[attr-defined]
     assert_equal(outcome(tmp_path / "shared"), outcome(tmp_path / "apart"))
 
@@ -107,6 +111,22 @@ def test_tensors_give_the_weights_of_arrays_after_100_000_steps(tmp_path: Path) 
         found.append(outcome(tmp_path / name))
     assert_equal(found[0], found[1])
     assert (results["CartPole"].mean_reward or 0) > 60  # random actions reach 22
+
+
+@pytest.mark.parametrize("make", [lambda: MaskedCart(20, max_steps=25), lambda: TensorRace(20)], ids=["cart", "turns"])
+def test_a_trainer_that_explores_by_itself_learns_from_tensors_what_it_learns_from_arrays(
+    tmp_path: Path, make: Make
+) -> None:
+    """PQN, whose targets also need the masks of final observations."""
+    (name,) = make().behaviors
+    found = []
+    for place, environment in (("arrays", lambda: ThroughNumpy(make())), ("tensors", make)):
+        config = configuration(tmp_path / place, make().num_envs, behavior=name, trainer="pqn", epsilon_steps=500)
+        with Run(config, environment=environment) as run:
+            run.train()
+            assert on_device(run) == (place == "tensors")
+        found.append(outcome(tmp_path / place))
+    assert_equal(found[0], found[1])
 
 
 class UnsavedArrays(UnsavedAsNumpy):

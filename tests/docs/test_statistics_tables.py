@@ -1,4 +1,4 @@
-"""The READMEs of PPO, POCA, SAC, TD3 and DQN list every statistic that the trainers report, and no other."""
+"""The READMEs of PPO, POCA, PQN, SAC, TD3 and DQN list every statistic that the trainers report, and no other."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ pytestmark = pytest.mark.documentation
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {
     "ppo": {"batch_size": 32, "buffer_size": 128},
     "poca": {"batch_size": 32, "buffer_size": 128},
+    "pqn": {"batch_size": 32, "buffer_size": 128},
     "sac": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
     "td3": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
     "dqn": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
@@ -51,10 +52,10 @@ def reported(trainer: str, environment: str, results: Path) -> set[str]:
     return {tag for tag in tags if tag.startswith(("Losses/", "Policy/")) and "rnd" not in tag.lower()}
 
 
-@pytest.mark.parametrize("trainer", ["ppo", "poca", "sac", "td3", "dqn"])
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "pqn", "sac", "td3", "dqn"])
 def test_the_table_of_statistics_is_complete(trainer: str, tmp_path: Path) -> None:
     readme = (ROOT / "builtin_trainers" / trainer / "README.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`((?:Losses|Policy)/[^`]+)`", readme))
-    only = {"td3": ["Pendulum-v1"], "dqn": ["CartPole-v1"]}  # by the kind of their actions
+    only = {"td3": ["Pendulum-v1"], "dqn": ["CartPole-v1"], "pqn": ["CartPole-v1"]}  # by the kind of their actions
     environments = only.get(trainer, [*REWARDS])
     assert listed == set[str]().union(*(reported(trainer, environment, tmp_path) for environment in environments))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rank_training import DQN, MEMORY, POLES, PPO, SAC, SCALED, TD3, train_both
+from rank_training import DQN, MEMORY, POLES, PPO, PQN, SAC, SCALED, TD3, train_both
 
 CONFIGS = {"ppo": PPO, "sac": SAC}
-NIGHTLY = {"scaled": SCALED, "td3": TD3, "dqn": DQN, "poles": POLES, "memory": MEMORY}
+NIGHTLY = {"scaled": SCALED, "pqn": PQN, "td3": TD3, "dqn": DQN, "poles": POLES, "memory": MEMORY}
 
 
 @pytest.fixture(scope="session")

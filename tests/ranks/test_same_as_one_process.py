@@ -14,7 +14,7 @@ from rlcore import load_checkpoint
 
 pytestmark = [pytest.mark.distributed, pytest.mark.xdist_group("ranks")]
 
-UPDATES = {"ppo": 10, "scaled": 10, "sac": 11, "td3": 11, "dqn": 11, "poles": 11, "memory": 11}
+UPDATES = {"ppo": 10, "scaled": 10, "pqn": 10, "sac": 11, "td3": 11, "dqn": 11, "poles": 11, "memory": 11}
 DAILY = pytest.mark.daily  # conformance compares ranks of the other trainers every day
 EVERY = pytest.mark.parametrize("name", UPDATES)
 

@@ -18,6 +18,8 @@ Arrays = Mapping[str, NDArray[np.float64]]
 
 PPO = (DATA / "rank_ppo.yaml").read_text(encoding="utf-8")
 SCALED = PPO.replace("{batch_size", "{normalize_rewards: true, batch_size")
+PQN = PPO.replace("trainer_type: ppo", "trainer_type: pqn").replace("id: Pendulum-v1", "id: Acrobot-v1")
+PQN = PQN.replace("num_epoch: 3, target_kl: 0.05", "num_epoch: 3, epsilon_steps: 1000")
 SAC = (DATA / "rank_sac.yaml").read_text(encoding="utf-8")
 TD3 = SAC.replace("trainer_type: sac", "trainer_type: td3").replace(
     "      save_replay", "      exploration_noise_type: ornstein_uhlenbeck\n      save_replay"

@@ -31,6 +31,8 @@ def chosen(trainer: str = "ppo", given: Any = None, **environment: Any) -> tuple
         ("ppo", "CarRacing-v3", "ppo-continuous"),
         ("dqn", "CartPole-v1", "dqn"),
         ("dqn", "ALE/Pong-v5", "dqn-atari"),
+        ("pqn", "CartPole-v1", "pqn"),
+        ("pqn", "ALE/Pong-v5", "pqn-images"),
         ("sac", "HalfCheetah-v5", "sac"),
         ("ddpg", "Pendulum-v1", "ddpg"),
         ("td3", "Pendulum-v1", "td3"),

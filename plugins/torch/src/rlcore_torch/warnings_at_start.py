@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import attrs
+
 from rlcore import BehaviorSpec, Preset, RunContext
 from rlcore_torch.networks.image_sizes import BY_SIZE, encoder_by_size
 from rlcore_torch.networks.settings import NetworkSettings
@@ -125,8 +127,9 @@ def _networks(run: RunContext) -> Iterator[tuple[str, BehaviorSpec, NetworkSetti
 def _unused(network: NetworkSettings, spec: BehaviorSpec) -> Iterator[str]:
     kinds = {o.kind for o in spec.observations}
     observed = ", ".join(f"{o.name} of shape {list(o.shape)}" for o in spec.observations)
-    # Files of ML-Agents name simple, its default, where there is no image.
-    if network.vis_encode_type not in ("auto", "simple") and "image" not in kinds:
+    # Files of ML-Agents name simple, its default, where there is no image. A trainer may have a default of its own.
+    by_default = attrs.fields_dict(type(network))["vis_encode_type"].default
+    if network.vis_encode_type not in ("auto", "simple", by_default) and "image" not in kinds:
         advice = ""
         if any(2 <= len(o.shape) <= 4 for o in spec.observations):
             advice = (
