@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable
@@ -83,3 +84,30 @@ def test_a_killed_run_resumes_exactly_on_a_cluster_of_another_size(tmp_path: Pat
         output = rlcore(killed, "run", "config.yaml", "--resume", *workers(after, address))
     assert "resumed at step 1280" in output
     assert_equal_runs(killed / "results/run", whole / "results/run")
+
+
+@pytest.mark.deep
+def test_actors_on_ray_play_for_a_run_and_a_killed_one_comes_back(tmp_path: Path) -> None:
+    workers = {"executor": "actors", "count": 2, "local": 0, "listen": "127.0.0.1:0"}
+    config = {
+        "preset": "none",
+        "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4, "workers": workers},
+        "behaviors": {"A": {"trainer_type": "appo", "max_steps": 40_000, "summary_freq": 4000}},
+        "checkpoint_settings": {"run_id": "run"},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    learner = begin(tmp_path, "run", "config.yaml")
+    assert learner.stdout is not None
+    place = re.search(r"rlcore actor (\S+) --token-file (\S+)", learner.stdout.readline())
+    assert place is not None
+    players = begin(tmp_path, "ray", "actors", "--count", "2", place[1], "--token-file", place[2])
+    for line in learner.stdout:
+        if "Step:" in line:
+            break
+    playing = [each for each in processes_of(players) if place[1] in each.cmdline() and not each.children()]
+    assert len(playing) == 2
+    playing[0].kill()
+    output = ended(learner)
+    assert learner.returncode == 0 and " failed: its connection ended" in output, output
+    output = ended(players)
+    assert players.returncode == 0 and output.count("it is started again") == 1, output

@@ -1,4 +1,4 @@
-"""Actors return errors, and refuse another version of rlcore; ranks start again. No test here starts Ray."""
+"""Actors return errors, and refuse other versions of rlcore; ranks and players start again. No test starts Ray."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from rlcore import ConfigError, EnvironmentFailed
 from rlcore_workers import WorkerFailed
 from rlcore_workers.ray.actor import PartActor
 from rlcore_workers.ray.executor import RayExecutor, RayWorker
-from rlcore_workers.ray.ranks import Rank, RankJob, noted_signals
+from rlcore_workers.ray.players import Player, PlayerJob
+from rlcore_workers.ray.ranks import Rank, RankJob
 from rlcore_workers.ray.session import LOCAL_ONLY
 from rlcore_workers.ray.settings import RaySettings
+from rlcore_workers.ray.terminal import noted_signals
 
 pytestmark = pytest.mark.smoke
 
@@ -67,6 +69,35 @@ def test_ranks_start_again_as_often_as_the_command_says(capsys: pytest.CaptureFi
     assert Killed(2, {}, 1.0, max_restarts=2).run([]) == 128 + 9
     again = [f"; all ranks start again (restarts left: {left})" for left in (1, 0)]
     assert capsys.readouterr().err.splitlines() == [f"rank 1 ended (signal 9){more}" for more in (*again, "")]
+
+
+@pytest.mark.parametrize(
+    ("codes", "code", "left"),
+    [([0], 0, []), ([-9, 0], 0, [1]), ([-9, 3], 3, [1]), ([-9, -9, -15], 143, [1, 0, None])],
+)
+def test_a_player_is_started_again_if_it_was_lost_and_not_if_it_ended(
+    codes: list[int],
+    code: int,
+    left: list[int | None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ends = iter(codes)
+    monkeypatch.setattr(Player, "_played", lambda self, arguments: next(ends))
+    player = Player(1, PlayerJob(2, {}, 2), signals=[])
+    player.play([])
+    assert player.code == code and not list(ends)
+    lost = "process 1 of 2: the process or its host was lost"
+    again = ["" if more is None else f"; it is started again (restarts left: {more})" for more in left]
+    assert capsys.readouterr().err.splitlines() == [lost + outlook for outlook in again]
+
+
+def test_a_player_that_a_signal_ended_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = iter([-2])
+    monkeypatch.setattr(Player, "_played", lambda self, arguments: next(ends))
+    player = Player(1, PlayerJob(1, {}, 2), signals=[signal.SIGINT])
+    player.play([])
+    assert player.code == 130
 
 
 def test_ranks_wait_for_room_as_long_as_the_command_says(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:

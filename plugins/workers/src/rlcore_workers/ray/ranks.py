@@ -14,15 +14,15 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from threading import Thread
 from time import monotonic
-from types import FrameType
 from typing import Any, NoReturn
 from uuid import uuid4
 
 import attrs
 
-from rlcore import EnvironmentFailed, ExitCode, RlcoreError, echo, one_line
-from rlcore_workers.ray.process_actor import STDERR, Place, ProcessActor
+from rlcore import EnvironmentFailed, ExitCode, RlcoreError, one_line
+from rlcore_workers.ray.process_actor import Place, ProcessActor
 from rlcore_workers.ray.room import free_room
+from rlcore_workers.ray.terminal import noted_signals, print_line, say
 
 LOOK_SECONDS = 0.5
 # For ranks to report after one of them has failed with an error, which all notice at about the same time. They can save
@@ -31,7 +31,6 @@ END_SECONDS = 4.0
 KILL_SECONDS = 2.0  # for Ray to kill an actor; without its head, or on a host that is cut off, it does so much later
 WAIT_SECONDS = 10.0  # between two lines that say what the command waits for
 THREADS = 4  # of an actor: read, send, and one to spare
-PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
 SAME_AGAIN = (ExitCode.CONFIG, ExitCode.PLUGIN, ExitCode.RUN_STATE)  # another attempt would end with the same error
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # Ray sets the first one
 
@@ -94,7 +93,7 @@ class RankJob:
                     return code
                 left = self.max_restarts - attempt
                 outlook = f"; all ranks start again (restarts left: {left - 1})" if left else ""
-                _say(_failures(ended) + outlook)
+                say(_failures(ended) + outlook)
         return code
 
     def _attempt(self, arguments: Sequence[str], attempt: int, signals: list[int]) -> list[Rank]:
@@ -102,7 +101,7 @@ class RankJob:
         with self._placed(signals) as ranks:
             variables = _variables(ranks, attempt, self._job)
             if attempt == 0:
-                _say(_described(ranks))
+                say(_described(ranks))
             starts = []
             for rank, variables_of_rank in zip(ranks, variables, strict=True):
                 starts.append(rank.actor.start.remote(list(arguments), variables_of_rank, list(sys.path)))
@@ -148,7 +147,7 @@ class RankJob:
             nodes = [place.node for place in places]
             yield sorted(ranks, key=lambda rank: nodes.index(rank.place.node))
         finally:
-            _clear(actors, group)
+            clear(actors, group)
 
     def _wait_for_room(self, group: Any, signals: list[int]) -> None:
         import ray
@@ -164,7 +163,7 @@ class RankJob:
                 raise EnvironmentFailed(f"{self._no_room()}, also after {self.wait:g} s (--wait)")
             if now - said > WAIT_SECONDS:
                 said = now
-                _say(f"waiting: {self._no_room()}")
+                say(f"waiting: {self._no_room()}")
 
     def _no_room(self) -> str:
         ranks = f"{self.count} ranks of {_amounts(self.reserved)}, one of them on this host"
@@ -208,7 +207,7 @@ def _follow(ranks: Sequence[Rank], signals: list[int]) -> None:
                 if isinstance(entry, int):
                     rank.code = entry
                 else:
-                    _print_line(*entry)
+                    print_line(*entry)
             if rank.code is None:
                 reading[rank.actor.read.remote()] = rank
         for number in signals[passed_on:]:
@@ -228,10 +227,10 @@ def _follow(ranks: Sequence[Rank], signals: list[int]) -> None:
             left = [rank for rank in reading.values() if not rank.killed]
             for rank in left:
                 rank.killed = True
-            _clear([rank.actor for rank in left])
+            clear([rank.actor for rank in left])
 
 
-def _clear(actors: Sequence[Any], group: Any = None) -> None:
+def clear(actors: Sequence[Any], group: Any = None) -> None:
     """Kill actors with their processes, and remove their placement group, or leave that to Ray when it answers again.
 
     Ray answers nothing while its head cannot be reached. It ends what is left with the job.
@@ -239,7 +238,7 @@ def _clear(actors: Sequence[Any], group: Any = None) -> None:
     import ray
     from ray.util.placement_group import remove_placement_group
 
-    def clear() -> None:
+    def kill() -> None:
         for actor in actors:
             with suppress(ray.exceptions.RayError, ValueError):
                 ray.kill(actor)
@@ -247,7 +246,7 @@ def _clear(actors: Sequence[Any], group: Any = None) -> None:
             with suppress(ray.exceptions.RayError, ValueError):
                 remove_placement_group(group)
 
-    thread = Thread(target=clear, name="rank cleaner", daemon=True)
+    thread = Thread(target=kill, name="rank cleaner", daemon=True)
     thread.start()
     thread.join(KILL_SECONDS)
 
@@ -263,26 +262,6 @@ def _answers(references: Sequence[Any]) -> list[Any]:
         if isinstance(cause, RlcoreError):
             raise cause from error
         raise EnvironmentFailed(f"the ranks cannot be started: {one_line(cause)}") from error
-
-
-@contextmanager
-def noted_signals() -> Iterator[list[int]]:
-    """Note signals in the list, to pass them on to the ranks, which have rlcore's rules for them."""
-    noted: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        noted.append(number)
-
-    before = {}
-    numbers = [getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)]  # Windows has few of them
-    for number in numbers:
-        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
-            before[number] = signal.signal(number, note)
-    try:
-        yield noted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _variables(ranks: Sequence[Rank], attempt: int, job: str) -> list[dict[str, str | None]]:
@@ -351,16 +330,3 @@ def _failures(ranks: Sequence[Rank]) -> str:
 
 def _amounts(resources: Mapping[str, float]) -> str:
     return ", ".join(f"{amount:g} {name}" for name, amount in resources.items()) or "nothing"
-
-
-def _print_line(stream: int, line: bytes) -> None:
-    """Print a line of a rank to the stream of this process that it was written to."""
-    target = sys.stderr if stream == STDERR else sys.stdout
-    with suppress(OSError, ValueError):  # a closed terminal or pipe ends no run
-        target.write(line.decode("utf-8", "replace"))
-        target.flush()
-
-
-def _say(text: str) -> None:
-    sys.stdout.flush()
-    echo(text, err=True)
