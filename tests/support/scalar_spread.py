@@ -11,8 +11,9 @@ PRIOR = 1e-4  # weight of a return of 0 with a variance of 1, that VecNormalize 
 class ScalarSpread:
     """The divisor of rewards after any number of steps of several agents."""
 
-    def __init__(self, slots: int, gamma: float) -> None:
+    def __init__(self, slots: int, gamma: float, bound: float | None = None) -> None:
         self.gamma = gamma
+        self.bound = bound
         self.open = [0.0] * slots
         self.returns: list[float] = []
 
@@ -32,7 +33,10 @@ class ScalarSpread:
         weight = PRIOR + len(self.returns)
         mean = fsum(self.returns) / weight
         squares = fsum((each - mean) ** 2 for each in self.returns) + PRIOR * (1.0 + mean**2)
-        return sqrt(squares / weight + 1e-8)
+        deviation = sqrt(squares / weight + 1e-8)
+        if self.bound is None or not self.returns:
+            return deviation
+        return max(deviation, max(map(abs, self.returns)) / self.bound)
 
 
 def clipped(value: float, limit: float | None) -> float:

@@ -72,6 +72,36 @@ def test_rewards_are_those_of_vec_normalize(parts: list[int]) -> None:
     np.testing.assert_allclose(rule.returns, (6.3, 2.375, -6.0), rtol=1e-12)
 
 
+@pytest.mark.parametrize("parts", [[6], [1] * 6, [4, 2]])
+def test_with_a_bound_no_return_leaves_it_and_without_a_clip_no_reward_is_cut(parts: list[int]) -> None:
+    """The rule is saved and loaded after each part."""
+    bounded = {"normalize_rewards_clip": None, "normalize_rewards_bound": 2.0}
+    share = SlotShare(3, np.arange(3), np.arange(3))
+    rule = scaling(share, Ranks(), **bounded)
+    spread = ScalarSpread(3, 0.9, bound=2.0)
+    rewards = np.array(REWARDS, np.float32)
+    ends = np.array(ENDS, np.bool_)
+    start = 0
+    for rows in parts:
+        part = slice(start, start + rows)
+        found = rule.scaled_rollout(rewards[part], ends[part], np.ones((rows, 3), np.bool_))
+        for row, reward in zip(found, rewards[part], strict=True):
+            deviation = spread.step(dict(enumerate(reward.tolist())))
+            np.testing.assert_allclose(row, reward / deviation, rtol=1e-6)
+            for slot in np.flatnonzero(ends[start]).tolist():
+                spread.forget(slot)
+            start += 1
+        saved = copied({"reward_scaling": rule.state_dict()})
+        rule = scaling(share, Ranks(), **bounded)
+        rule.require_fit(saved)
+        rule.load_state_dict(saved)
+    assert max(map(abs, spread.returns)) / rule.deviation == pytest.approx(2.0)
+    del saved["reward_scaling"]["largest"]  # a checkpoint of a version without it
+    rule.require_fit(saved)
+    rule.load_state_dict(saved)
+    assert rule.largest == 0.0 and rule.count > 18
+
+
 # ---------------------------------------------------------------- replayed
 
 
@@ -258,6 +288,7 @@ def test_a_state_without_statistics_is_resumed_with_new_ones() -> None:
         ("m2", 0.0, "'m2' of 'reward_scaling' is not above 0"),
         ("count", -1.0, "'count' of 'reward_scaling' is not above 0"),
         ("mean", float("nan"), "'mean'"),
+        ("largest", -1.0, "'largest' of 'reward_scaling' is below 0"),
         ("returns", np.zeros(3), "'returns' is .*not an array of float64 of shape"),
         ("pending", np.zeros((2, 3)), "'pending'"),
         ("valid", np.zeros((1, SLOTS), np.bool_), "'valid'"),
@@ -285,8 +316,9 @@ class OneOfTwo(Ranks):
 
 def test_steps_that_ranks_have_not_joined_are_saved() -> None:
     share = SlotShare(6, np.arange(0, 6, 2), np.arange(6))
-    rule = scaling(share, OneOfTwo())
-    spread = ScalarSpread(3, 0.9)
+    bound = {"normalize_rewards_bound": 1.5}
+    rule = scaling(share, OneOfTwo(), **bound)
+    spread = ScalarSpread(3, 0.9, bound=1.5)
     expected = []
     for step, (rewards, ends) in enumerate(zip(REWARDS, ENDS, strict=True)):
         rule.add(np.array([rewards], np.float32), np.array([ends], np.bool_), np.ones((1, 3), np.bool_))
@@ -295,7 +327,7 @@ def test_steps_that_ranks_have_not_joined_are_saved() -> None:
             spread.forget(slot)
         if step == 3:
             saved = copied({"reward_scaling": rule.state_dict()})
-            rule = scaling(share, OneOfTwo())
+            rule = scaling(share, OneOfTwo(), **bound)
             rule.require_fit(saved)
             rule.load_state_dict(saved)
     np.testing.assert_allclose(rule.join(), expected, rtol=1e-12)

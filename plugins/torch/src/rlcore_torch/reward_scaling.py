@@ -34,17 +34,22 @@ class RewardScaling:
     over the returns of all slots in all steps so far, each step joined exactly (Chan, Golub and LeVeque 1979, eq. 2.1).
     The mean is not subtracted.
 
+    With a bound, the divisor is at least max |R| / bound, the largest return of all slots in all steps so far, so that
+    no normalized return leaves the values that a categorical critic has (SimbaV2; Lee et al. 2025, arXiv:2502.15280).
+
     With several ranks, the returns of all ranks are joined step by step, as one process joins them.
 
     Attributes:
         place: Index of the environment's reward among the reward providers.
         limit: Largest absolute value of a reward; None: rewards are not clipped before they are normalized.
         normalizes: Whether rewards are divided by the standard deviation.
-        clip: Largest absolute value of a normalized reward.
+        clip: Largest absolute value of a normalized reward; None: any.
+        bound: Largest absolute value of a normalized return; None: any.
         returns: [S] running return of the open episode of each slot.
         mean: Mean of the returns so far.
         m2: Sum of their squared distances from the mean.
         count: Number of the returns, and PRIOR_COUNT.
+        largest: Largest absolute value of the returns.
     """
 
     def __init__(self, hyperparameters: Any, place: int, gamma: float, share: SlotShare, ranks: Ranks) -> None:
@@ -52,9 +57,11 @@ class RewardScaling:
         self.limit = hyperparameters.clip_rewards
         self.normalizes = hyperparameters.normalize_rewards
         self.clip = hyperparameters.normalize_rewards_clip
+        self.bound = hyperparameters.normalize_rewards_bound
         self.returns = np.zeros(len(share.numbers))
         self.mean = 0.0
         self.m2 = self.count = PRIOR_COUNT
+        self.largest = 0.0
         self._gamma = gamma
         self._share = share
         self._ranks = ranks
@@ -83,8 +90,9 @@ class RewardScaling:
 
     @property
     def deviation(self) -> float:
-        """The divisor of rewards now: the standard deviation of discounted returns."""
-        return float(np.sqrt(self.m2 / self.count + EPSILON))
+        """The divisor of rewards now: the standard deviation of discounted returns, or more with a bound."""
+        divisor = float(np.sqrt(self.m2 / self.count + EPSILON))
+        return divisor if self.bound is None else max(divisor, self.largest / self.bound)
 
     def scaled(self, reward: FloatArray, deviation: float | NDArray[np.float64] | None = None) -> FloatArray:
         """Return the rewards to learn from instead of ``reward``, both [...].
@@ -96,7 +104,9 @@ class RewardScaling:
         if not self.normalizes:
             return reward
         divisor = np.float64(self.deviation) if deviation is None else deviation
-        normalized = (reward / divisor).clip(-self.clip, self.clip)
+        normalized = reward / divisor
+        if self.clip is not None:
+            normalized = normalized.clip(-self.clip, self.clip)
         return normalized.astype(np.float32)
 
     def scaled_rollout(self, reward: FloatArray, ended: BoolArray, valid: BoolArray) -> FloatArray:
@@ -152,6 +162,8 @@ class RewardScaling:
         means = np.where(valid, returns, 0.0).sum(1) / np.maximum(counts, 1)
         distances = returns - means[:, None]
         squares = np.where(valid, distances**2, 0.0).sum(1)
+        sizes = np.where(valid, np.abs(returns), 0.0).max(1, initial=self.largest)
+        largest = np.maximum.accumulate(sizes)  # [K]
         variances = []
         # In numbers of Python, which are the same float64 and, one at a time, faster than NumPy's.
         steps = zip(counts.tolist(), means.tolist(), squares.tolist(), strict=True)
@@ -163,8 +175,9 @@ class RewardScaling:
                 self.mean += delta * count / total
                 self.count = total
             variances.append(self.m2 / self.count)
+        self.largest = float(largest.max(initial=self.largest))
         deviations: NDArray[np.float64] = np.sqrt(np.array(variances) + EPSILON)
-        return deviations
+        return deviations if self.bound is None else np.maximum(deviations, largest / self.bound)
 
     def _pending_steps(self) -> tuple[NDArray[np.float64], BoolArray]:
         """Return the returns [K, S] of the pending steps, and whether each is one."""
@@ -187,6 +200,7 @@ class RewardScaling:
             "mean": self.mean,
             "m2": self.m2,
             "count": self.count,
+            "largest": self.largest,
             "returns": self.returns.copy(),
             "pending": pending,
             "valid": valid,
@@ -208,6 +222,8 @@ class RewardScaling:
         for name in ("m2", "count"):
             if saved_float(saved, name) <= 0:
                 raise SavedValueError(f"the entry {name!r} of {ENTRY!r} is not above 0")
+        if "largest" in saved and saved_float(saved, "largest") < 0:  # which older checkpoints do not have
+            raise SavedValueError(f"the entry 'largest' of {ENTRY!r} is below 0")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from the entry of ``state``, of a trainer, which :meth:`require_fit` has passed.
@@ -230,5 +246,6 @@ class RewardScaling:
         self.mean = float(saved["mean"])
         self.m2 = float(saved["m2"])
         self.count = float(saved["count"])
+        self.largest = float(saved.get("largest", 0.0))
         self._pending = []
         self.returns = np.zeros(len(self.returns))

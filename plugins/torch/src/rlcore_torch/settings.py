@@ -85,8 +85,16 @@ class RewardScalingSettings:
     normalize_rewards: bool = setting(
         False, "Divide the environment's reward by the standard deviation of discounted returns so far (an rlcore key)."
     )
-    normalize_rewards_clip: float = setting(
-        10.0, "Largest absolute value of a normalized reward (an rlcore key).", exclusive_minimum=0.0
+    normalize_rewards_clip: float | None = setting(
+        10.0,
+        "Largest absolute value of a normalized reward; null: any (an rlcore key).",
+        exclusive_minimum=0.0,
+    )
+    normalize_rewards_bound: float | None = setting(
+        None,
+        "Largest absolute value of a normalized discounted return: the divisor is at least that of the largest return "
+        "so far, divided by this (an rlcore key).",
+        exclusive_minimum=0.0,
     )
     clip_rewards: float | None = setting(
         None,
