@@ -78,6 +78,9 @@ def test_gradients_and_losses_are_those_of_autograd(make_trainer: MakeTrainer, a
         {"network": {"memory": {"memory_size": 8, "sequence_length": 4}}},
         {"network": {"action_distribution": "squashed_gsde"}},
         {"n_steps": 2},
+        {"num_critics": 3},
+        {"policy_value": "mean"},
+        {"policy_delay": 2},
     ],
 )
 def test_other_networks_and_targets_are_left_to_autograd(

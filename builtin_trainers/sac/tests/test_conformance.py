@@ -36,6 +36,9 @@ class TestSACWithEveryOption(TrainerConformance):
         "reward_signal_steps_per_update": 4,  # as many as a step brings: one update of the reward with each of ours
         "learning_rate_schedule": "linear",
         "tau": 0.02,
+        "num_critics": 3,
+        "policy_value": "mean",
+        "policy_delay": 2,
         "init_entcoef": 0.5,
     }
     settings = {"network_settings": {"hidden_units": 16, "num_layers": 2, "normalize": True}, "max_steps": 10_000}

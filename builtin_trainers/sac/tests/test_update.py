@@ -158,12 +158,15 @@ class Plain:
         return total
 
     def adam(self, loss: Tensor, names: list[str]) -> None:
+        steps = self.steps
+        if names[0].startswith(("actor.", "log_temperature")):
+            steps //= self.h.policy_delay
         for name, slope in zip(names, torch.autograd.grad(loss, [self.p[n] for n in names]), strict=True):
             mean, square = self.moments[name]
             mean.mul_(0.9).add_(0.1 * slope)
             square.mul_(0.999).add_(0.001 * slope**2)
-            root = (square / (1 - 0.999**self.steps)).sqrt() + self.h.adam_epsilon
-            step = self.h.learning_rate * (mean / (1 - 0.9**self.steps)) / root
+            root = (square / (1 - 0.999**steps)).sqrt() + self.h.adam_epsilon
+            step = self.h.learning_rate * (mean / (1 - 0.9**steps)) / root
             self.p[name] = self.p[name].detach() - step
 
     def learn(self, names: list[str]) -> None:
@@ -177,8 +180,9 @@ class Plain:
 
     def soft_value(self, x: Tensor, mask: Tensor | None, noise: Tensor | None) -> Tensor:
         action, log_prob, branches, chance = self.policy(x, mask, noise)
-        one, two = (self.columns(f"targets.{k}", x, action) for k in (0, 1))
-        lesser = torch.where((one.sum(1) < two.sum(1))[:, None].expand_as(one), one, two)
+        opinions = torch.stack([self.columns(f"targets.{k}", x, action) for k in range(self.h.num_critics)])
+        least = opinions.sum(2).argmin(0)  # [B, columns]
+        lesser = opinions.gather(0, least[None, :, None].expand(1, *opinions.shape[1:]))[0]
         value = (self.of_combinations(lesser) * chance[:, None]).sum(2)
         return value + self.bonus(log_prob, branches)[:, None] / self.rewards
 
@@ -188,7 +192,8 @@ class Plain:
         following = batch.next_inputs[0].double()
         noise = self.noise()
         noise_after = self.noise()
-        starts = {"policy": ("actor.", "policy_head."), "0": ("critics.0.",), "1": ("critics.1.",)}
+        starts: dict[str, tuple[str, ...]] = {"policy": ("actor.", "policy_head.")}
+        starts |= {str(k): (f"critics.{k}.",) for k in range(self.h.num_critics)}
         names = {part: [name for name in self.p if name.startswith(start)] for part, start in starts.items()}
 
         with torch.no_grad():
@@ -199,13 +204,19 @@ class Plain:
             target = batch.reward + batch.discount * soft
 
         # The policy's gradient is of the critics as they were; theirs, of targets made by the policy as it was.
-        self.learn(names["policy"])
+        moves_policy = self.steps % self.h.policy_delay == 0
+        stats = {}
+        if moves_policy:
+            self.learn(names["policy"])
         action, log_prob, branches, chance = self.policy(x, batch.mask, noise)
-        opinions = [self.columns(f"critics.{k}", x, action).sum(1) for k in (0, 1)]
-        expected = (self.of_combinations(torch.minimum(*opinions)) * chance).sum(1)
-        loss = -(expected + self.bonus(log_prob, branches)).mean()
-        self.adam(loss, names["policy"])
-        stats = {"Losses/Policy Loss": loss.item()}
+        if moves_policy:
+            sums = [self.columns(f"critics.{k}", x, action).sum(1) for k in range(self.h.num_critics)]
+            opinions = torch.stack(sums)
+            opinion = opinions.mean(0) if self.h.policy_value == "mean" else opinions.amin(0)
+            expected = (self.of_combinations(opinion) * chance).sum(1)
+            loss = -(expected + self.bonus(log_prob, branches)).mean()
+            self.adam(loss, names["policy"])
+            stats = {"Losses/Policy Loss": loss.item()}
         errors = []
 
         done = torch.zeros(ROWS, dtype=torch.int64)
@@ -213,7 +224,7 @@ class Plain:
             done = torch.tensor([self.combinations.index(tuple(row)) for row in batch.choices.tolist()])
         weight = torch.ones(ROWS) if batch.weight is None else batch.weight
         raw = None if batch.raw is None else batch.raw.double()
-        for k in (0, 1):
+        for k in range(self.h.num_critics):
             self.learn(names[str(k)])
             values = self.of_combinations(self.columns(f"critics.{k}", x, raw))
             error = values[torch.arange(ROWS), :, done] - target
@@ -228,6 +239,9 @@ class Plain:
             critic = self.p[name.replace("targets.", "critics.")]
             self.p[name] = (1 - self.h.tau) * self.p[name] + self.h.tau * critic
 
+        size = torch.stack(errors).mean(0)
+        if not moves_policy:
+            return stats, size
         if self.h.learn_entcoef:
             self.learn_temperatures(batch, log_prob, branches)
         temperatures = self.p["log_temperature"].exp().tolist()
@@ -237,7 +251,7 @@ class Plain:
             entropies.append(-log_prob.mean().item())
         if branches:
             stats["Policy/Discrete Entropy Coeff"] = sum(temperatures) / len(branches)
-        return {**stats, "Policy/Entropy": sum(entropies)}, 0.5 * (errors[0] + errors[1])
+        return {**stats, "Policy/Entropy": sum(entropies)}, size
 
     def learn_temperatures(self, batch: TransitionBatch, log_prob: Tensor | None, branches: list[Categorical]) -> None:
         excess = []  # of entropy, over its target
@@ -256,9 +270,11 @@ def check(trainer: SACTrainer, masked: bool, weighted: bool) -> None:
     for seed in range(3):  # so that moments, targets and the order of things count
         batch = random_batch(trainer, masked, weighted, seed)
         ours, (stats, errors) = trainer.gradient_step(batch), plain.gradient_step(batch)
+        trainer.gradient_steps += 1  # as the template counts
         assert (ours.td_error is not None) == weighted, "only prioritized replay needs it"
         if ours.td_error is not None:
             torch.testing.assert_close(ours.td_error.double(), errors, rtol=1e-4, atol=1e-4)
+        assert ("Losses/Policy Loss" in ours.stats) == ("Losses/Policy Loss" in stats)
         for tag, value in stats.items():
             assert ours.stats[tag].item() == pytest.approx(value, rel=1e-4, abs=1e-4), tag
     for name, array in trainer.state_dict()["model"].items():
@@ -285,6 +301,25 @@ def test_with_many_combinations_each_option_has_a_value(
     trainer = made(make_trainer, space, rewards)
     assert trainer.model.options.columns == sum(SPACES[space][1])
     check(trainer, masked=True, weighted=True)
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "one": {"num_critics": 1},
+    "five": {"num_critics": 5},
+    "mean": {"num_critics": 3, "policy_value": "mean"},
+    "delay": {"policy_delay": 2},
+    "all": {"num_critics": 4, "policy_value": "mean", "policy_delay": 3},
+}
+
+
+@pytest.mark.parametrize("special", ["", "weighted"])
+@pytest.mark.parametrize("rewards", [1, 2])
+@pytest.mark.parametrize("other", OTHERS)
+def test_other_critics_and_a_policy_that_moves_less_often_are_those_of_a_plain_implementation(
+    make_trainer: MakeTrainer, other: str, rewards: int, special: str
+) -> None:
+    trainer = made(make_trainer, "hybrid, multi-branch", rewards, **OTHERS[other])
+    check(trainer, masked=False, weighted=bool(special))
 
 
 @pytest.mark.parametrize("space", ["continuous", "hybrid, multi-branch"])

@@ -21,10 +21,12 @@ Function = Callable[..., Any]
 
 
 def _gradients(trainer: SACTrainer) -> Mapping[Function, Function] | None:
-    """Leave discrete branches, several rewards, steps or ranks, and networks that are more than layers to autograd."""
+    """Leave branches, several rewards, steps or ranks, other critics than two, and more than layers to autograd."""
     model = trainer.model
     h = trainer.hyperparameters
     several = model.rewards > 1 or h.n_steps > 1 or trainer.ranks.size > 1
+    if h.num_critics != 2 or h.policy_value != "min" or h.policy_delay != 1:
+        return None
     if trainer.policy.layout.branches or several or model.privileged is not None:
         return None
     if type(model.policy_head.distribution) is not SquashedGaussian:

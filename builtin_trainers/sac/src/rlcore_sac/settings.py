@@ -9,6 +9,8 @@ import attrs
 from rlcore import setting
 from rlcore_torch import OffPolicySettings
 
+MAX_DELAY = 100_000
+
 
 @attrs.frozen(kw_only=True)
 class SACSettings(OffPolicySettings):
@@ -27,6 +29,20 @@ class SACSettings(OffPolicySettings):
         "Share of the critics that enters the target critics in a gradient step.",
         exclusive_minimum=0.0,
         maximum=1.0,
+    )
+    num_critics: int = setting(
+        2, "Critics, of which the smallest value counts in targets (an rlcore key).", minimum=1, maximum=100
+    )
+    policy_value: str = setting(
+        "min",
+        "The value that the policy maximizes: the smallest of the critics, or their mean (an rlcore key).",
+        choices=("min", "mean"),
+    )
+    policy_delay: int = setting(
+        1,
+        "Gradient steps of the critics for each of the policy and of the temperature (an rlcore key).",
+        minimum=1,
+        maximum=MAX_DELAY,
     )
     init_entcoef: float = setting(1.0, "Temperature at the start: the weight of entropy.", exclusive_minimum=0.0)
     learn_entcoef: bool = setting(True, "Whether the temperature follows the target entropy (an rlcore key).")

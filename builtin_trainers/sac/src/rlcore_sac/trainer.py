@@ -22,6 +22,7 @@ one without branches). ``raw`` are continuous actions in the policy's range [-1,
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -55,7 +56,7 @@ Encoded = Sequence[Tensor | None] | None  # encoded observations for each critic
 
 
 class SACTrainer(OffPolicyTrainer):
-    """SAC with twin critics and a learned temperature for the continuous parts and for each discrete branch."""
+    """SAC with two critics or more and a learned temperature for the continuous parts and for each discrete branch."""
 
     soft_values = True
     hyperparameters: SACSettings
@@ -74,8 +75,12 @@ class SACTrainer(OffPolicyTrainer):
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch."""
+        number = self.gradient_steps + 1  # the template counts a step when it is done
         with self.burn_in_once(batch):  # no weight moves before all losses are computed
-            return self.learn(batch, self.draw_noise(batch))
+            noise = self.draw_noise(batch)
+            if number % self.hyperparameters.policy_delay:
+                return self.learn_critics(batch, noise)
+            return self.learn(batch, noise)
 
     @function_of_tensors()
     def learn(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
@@ -92,10 +97,22 @@ class SACTrainer(OffPolicyTrainer):
         for name, optimizer in self.optimizers.items():
             if name != "temperature" or h.learn_entcoef:
                 optimizer.step()
-        with torch.no_grad():  # target critics move a share tau of the way to the critics (section 4.2)
-            for target, critic in self._targets:
-                target.lerp_(critic, h.tau)
+        self._move_targets()
         return GradientStep(self._statistics(*gradients), gradients.critic_loss.td_error)
+
+    @function_of_tensors()
+    def learn_critics(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
+        """Move the critics alone, in the gradient steps between those of the policy, with ``policy_delay`` > 1."""
+        loss = self.critic_loss(batch, noise.next, noise.between)
+        self.descend(loss.total, batch, *self._critics)
+        self._move_targets()
+        return GradientStep(self._critic_statistics(loss), loss.td_error)
+
+    @torch.no_grad()
+    def _move_targets(self) -> None:
+        """Let the target critics move a share tau of the way to the critics (section 4.2)."""
+        for target, critic in self._targets:
+            target.lerp_(critic, self.hyperparameters.tau)
 
     def gradients(self, batch: TransitionBatch, noise: StepNoise) -> Gradients:
         """Leave the gradients of all losses in the parameters."""
@@ -134,21 +151,18 @@ class SACTrainer(OffPolicyTrainer):
                 target_q = target_q + (steps.discount * bonus).sum(0)
 
         q_values = model.q_values(model.critics, batch.inputs, batch.raw, encoded=encoded)
-        q1, q2 = (model.options.chosen(q, batch.choices) for q in q_values)
-        q1_loss = 0.5 * mse_loss(q1, target_q)
-        q2_loss = 0.5 * mse_loss(q2, target_q)
-        losses = q1_loss.detach(), q2_loss.detach()
+        chosen = [model.options.chosen(q, batch.choices) for q in q_values]
+        losses = [0.5 * mse_loss(q, target_q) for q in chosen]
+        detached = tuple(loss.detach() for loss in losses)
         if batch.weight is None:
-            return CriticLoss(q1_loss + q2_loss, losses, q1.detach())
+            return CriticLoss(summed(losses), detached, chosen[0].detach())
 
-        error1 = q1 - target_q
-        error2 = q2 - target_q
-        squares = error1.square() + error2.square()
+        errors = [q - target_q for q in chosen]
+        squares = summed([error.square() for error in errors])
         total = 0.5 * (batch.weight.unsqueeze(1) * squares).mean()
-        size1 = error1.detach().sum(1).abs()
-        size2 = error2.detach().sum(1).abs()
-        td_error = 0.5 * (size1 + size2)
-        return CriticLoss(total, losses, q1.detach(), td_error)
+        sizes = [error.detach().sum(1).abs() for error in errors]
+        td_error = summed(sizes) / len(sizes)
+        return CriticLoss(total, detached, chosen[0].detach(), td_error)
 
     def _soft_value(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> Tensor:
         """The value [B, R] of observations by the target critics, with the bonus for the policy's entropy (eq. 3)."""
@@ -161,11 +175,17 @@ class SACTrainer(OffPolicyTrainer):
     def policy_loss(
         self, batch: TransitionBatch, noise: Tensor | None, encoded: Encoded = None
     ) -> tuple[PolicyDraw, Tensor]:
-        """Minus the smaller critic's value of the policy's actions, minus the entropy bonus (eq. 7)."""
+        """Minus the critics' value of the policy's actions, minus the entropy bonus (eq. 7).
+
+        The value is that of the critic that expects least, or the mean of all critics with ``policy_value: mean``
+        (REDQ; Chen et al. 2021, arXiv:2101.05982, algorithm 1).
+        """
         model = self.model
         drawn = model.draw(batch.inputs, batch.mask, noise)
         q_values = model.q_values(model.critics, batch.inputs, drawn.action, True, encoded)
-        q = min_q(*q_values).sum(1)  # [B, columns]
+        takes_mean = self.hyperparameters.policy_value == "mean"
+        q = summed(q_values) / len(q_values) if takes_mean else min_q(*q_values)
+        q = q.sum(1)  # [B, columns]
         value = model.options.expected(q, drawn.probabilities)
         soft_value = value + model.entropy_bonus(drawn)
         return drawn, -soft_value.mean()
@@ -190,18 +210,25 @@ class SACTrainer(OffPolicyTrainer):
 
     def build_model(self, value_heads: int) -> SoftActorCritic:
         network = self.settings.network_settings
-        temperature = self.hyperparameters.init_entcoef
-        return SoftActorCritic(self.behavior, network, value_heads, temperature)
+        h = self.hyperparameters
+        return SoftActorCritic(self.behavior, network, value_heads, h.init_entcoef, h.num_critics)
 
     def build_optimizers(self) -> Mapping[str, Optimizer]:
         model = self.model
         h = self.hyperparameters
+        of_critics = {}
+        for name, critic in zip(self._critics, model.critics, strict=True):
+            of_critics[name] = self.make_optimizer(critic.parameters(), h.critic_learning_rate)
         return {
             "policy": self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()]),
-            "critic_0": self.make_optimizer(model.critics[0].parameters(), h.critic_learning_rate),
-            "critic_1": self.make_optimizer(model.critics[1].parameters(), h.critic_learning_rate),
+            **of_critics,
             "temperature": self.make_optimizer([model.log_temperature], h.temperature_learning_rate),
         }
+
+    @property
+    def _critics(self) -> list[str]:
+        """The names of the critics' optimizers."""
+        return [f"critic_{k}" for k in range(self.hyperparameters.num_critics)]
 
     def draw_noise(self, batch: TransitionBatch) -> StepNoise:
         """Noise for the draws of one gradient step."""
@@ -222,10 +249,7 @@ class SACTrainer(OffPolicyTrainer):
 
     @torch.no_grad()
     def _statistics(self, drawn: PolicyDraw, policy_loss: Tensor, critic_loss: CriticLoss) -> dict[str, Tensor]:
-        q1_loss, q2_loss = critic_loss.q_losses
-        stats = {"Losses/Policy Loss": policy_loss, "Losses/Q1 Loss": q1_loss, "Losses/Q2 Loss": q2_loss}
-        for name, value in zip(self.provider_names, critic_loss.q_values.mean(0), strict=True):
-            stats[f"Policy/{name.capitalize()} Value"] = value
+        stats = {"Losses/Policy Loss": policy_loss, **self._critic_statistics(critic_loss)}
         temperature = self.model.log_temperature.detach().exp()
         if drawn.log_prob is not None:
             stats["Policy/Entropy"] = -drawn.log_prob.mean()
@@ -236,6 +260,19 @@ class SACTrainer(OffPolicyTrainer):
             branches = len(self.policy.layout.branches)
             stats["Policy/Discrete Entropy Coeff"] = temperature[-branches:].mean()
         return stats
+
+    def _critic_statistics(self, critic_loss: CriticLoss) -> dict[str, Tensor]:
+        stats = {}
+        for k, loss in enumerate(critic_loss.q_losses):
+            stats[f"Losses/Q{k + 1} Loss"] = loss
+        for name, value in zip(self.provider_names, critic_loss.q_values.mean(0), strict=True):
+            stats[f"Policy/{name.capitalize()} Value"] = value
+        return stats
+
+
+def summed(tensors: Sequence[Tensor]) -> Tensor:
+    """Return the sum of tensors of one shape."""
+    return functools.reduce(torch.add, tensors)
 
 
 # ---------------------------------------------------------------- what the parts of a gradient step hand to each other
@@ -253,12 +290,12 @@ class PolicyDraw:
 
 @attrs.define(eq=False)
 class CriticLoss:
-    """The loss of both critics, with the tensors that statistics and replay priorities need."""
+    """The loss of all critics, with the tensors that statistics and replay priorities need."""
 
     total: Tensor
-    q_losses: tuple[Tensor, Tensor]  # of each critic, without importance weights
+    q_losses: tuple[Tensor, ...]  # of each critic, without importance weights
     q_values: Tensor  # [B, R] of the first critic
-    # [B], under prioritized replay: the mean over both critics of the absolute error of the sum of values
+    # [B], under prioritized replay: the mean over the critics of the absolute error of the sum of values
     td_error: Tensor | None = None
 
 
@@ -283,13 +320,18 @@ class Gradients(NamedTuple):
 
 
 class SoftActorCritic(Actor):
-    """The policy, two critics with a value for each of R rewards, their target networks, and the temperatures.
+    """The policy, critics with a value for each of R rewards, their target networks, and the temperatures.
 
     There is one temperature for the continuous parts together and one for each discrete branch.
     """
 
     def __init__(
-        self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int, initial_temperature: float
+        self,
+        behavior: BehaviorSpec,
+        settings: NetworkSettings,
+        rewards: int,
+        initial_temperature: float,
+        num_critics: int = 2,
     ) -> None:
         distribution: SquashedGaussian | None = SquashedGaussian(behavior)
         if settings.action_distribution is not None and behavior.continuous:
@@ -301,8 +343,9 @@ class SoftActorCritic(Actor):
         self.rewards = rewards
         outputs = rewards * self.options.columns
         inputs = self.learner_inputs
-        # Two critics against overestimation (Fujimoto et al. 2018, arXiv:1802.09477).
-        self.critics = nn.ModuleList(Critic(inputs, settings, outputs, layout.continuous, k) for k in (1, 2))
+        # Two critics or more against overestimation (Fujimoto et al. 2018, arXiv:1802.09477).
+        places = range(1, 1 + num_critics)
+        self.critics = nn.ModuleList(Critic(inputs, settings, outputs, layout.continuous, k) for k in places)
         self.targets = nn.ModuleList(copy.deepcopy(critic) for critic in self.critics)
         self.targets.requires_grad_(False)
         temperatures = bool(layout.continuous) + len(layout.branches)

@@ -216,14 +216,17 @@ class Critic(nn.Module):
         return self.body.into(inputs, self.head, continuous, frozen, encoded, batch_statistics)
 
 
-def min_q(one: Tensor, two: Tensor) -> Tensor:
-    """Return, in each row of two critics' values [B, R, ...], those of the critic with the smaller sum over R rewards.
+def min_q(first: Tensor, *others: Tensor) -> Tensor:
+    """Return, in each row of critics' values [B, R, ...], those of the critic with the smallest sum over R rewards.
 
-    This is clipped double Q-learning (Fujimoto et al. 2018, arXiv:1802.09477).
+    With two critics, this is clipped double Q-learning (Fujimoto et al. 2018, arXiv:1802.09477).
 
     Each reward has its own value, and what an action is worth is their sum. The minimum of each value by itself would
-    combine two critics, neither of which expects this sum.
+    combine critics, none of which expects this sum.
     """
-    total_of_one = one.sum(1, keepdim=True)
-    total_of_two = two.sum(1, keepdim=True)
-    return torch.where(total_of_one <= total_of_two, one, two)
+    least = first
+    for other in others:
+        total_of_least = least.sum(1, keepdim=True)
+        total_of_other = other.sum(1, keepdim=True)
+        least = torch.where(total_of_least <= total_of_other, least, other)
+    return least
