@@ -21,6 +21,8 @@ SAC: dict[str, Any] = {
     "hyperparameters": {"buffer_size": 100, "batch_size": 8, "buffer_init_steps": 8, "steps_per_update": 8},
 }  # fmt: skip
 
+CROSSQ: dict[str, Any] = {**SAC, "trainer_type": "crossq"}
+
 DQN: dict[str, Any] = {
     "trainer_type": "dqn", "network_settings": {"hidden_units": 16, "normalize": True},
     "hyperparameters": {
@@ -55,6 +57,8 @@ NETWORKS: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "gsde": (PPO, "uneven bounds", {"memory": None, "action_distribution": "gsde"}),
     "squashed gsde": (SAC, "vector", {"action_distribution": "squashed_gsde"}),
     "dropout": (SAC, "uneven bounds", {"dropout": 0.5}),
+    "batch normalization": (CROSSQ, "uneven bounds", {"batch_norm_momentum": 0.1, "batch_renorm_after": 3}),
+    "residual blocks": (CROSSQ, "vector", {"batch_norm": "pre", "batch_norm_momentum": 0.1, "blocks": "residual"}),
     "LayerNorm": (DQN, "branches", {"layer_norm": True}),
     "GRU": (PPO, "branches", {"memory": {"type": "gru", "memory_size": 8, "sequence_length": 5}}),
     "all with a GRU": (

@@ -1,4 +1,4 @@
-"""The READMEs of PPO, POCA, PQN, SAC, TD3 and DQN list every statistic that the trainers report, and no other."""
+"""The READMEs of PPO, POCA, PQN, SAC, TD3, CrossQ and DQN list all statistics of their trainers, and no other."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ HYPERPARAMETERS: dict[str, dict[str, Any]] = {
     "pqn": {"batch_size": 32, "buffer_size": 128},
     "sac": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
     "td3": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
+    "crossq": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
     "dqn": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
 }
 # With several rewards, there are tags that one reward does not have.
@@ -52,10 +53,11 @@ def reported(trainer: str, environment: str, results: Path) -> set[str]:
     return {tag for tag in tags if tag.startswith(("Losses/", "Policy/")) and "rnd" not in tag.lower()}
 
 
-@pytest.mark.parametrize("trainer", ["ppo", "poca", "pqn", "sac", "td3", "dqn"])
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "pqn", "sac", "td3", "crossq", "dqn"])
 def test_the_table_of_statistics_is_complete(trainer: str, tmp_path: Path) -> None:
     readme = (ROOT / "builtin_trainers" / trainer / "README.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`((?:Losses|Policy)/[^`]+)`", readme))
-    only = {"td3": ["Pendulum-v1"], "dqn": ["CartPole-v1"], "pqn": ["CartPole-v1"]}  # by the kind of their actions
+    # By the kind of their actions.
+    only = {"td3": ["Pendulum-v1"], "crossq": ["Pendulum-v1"], "dqn": ["CartPole-v1"], "pqn": ["CartPole-v1"]}
     environments = only.get(trainer, [*REWARDS])
     assert listed == set[str]().union(*(reported(trainer, environment, tmp_path) for environment in environments))

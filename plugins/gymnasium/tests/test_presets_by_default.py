@@ -36,6 +36,7 @@ def chosen(trainer: str = "ppo", given: Any = None, **environment: Any) -> tuple
         ("sac", "HalfCheetah-v5", "sac"),
         ("ddpg", "Pendulum-v1", "ddpg"),
         ("td3", "Pendulum-v1", "td3"),
+        ("crossq", "Pendulum-v1", "crossq"),
     ],
 )
 def test_the_preset_for_an_id(trainer: str, env_id: str, preset: str) -> None:

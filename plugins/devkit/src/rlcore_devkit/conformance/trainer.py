@@ -256,8 +256,16 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         first_row = np.arange(1)
         one_row = batch.take(first_row)
         actions = act(trainer.policy, one_row)
-        for part in (actions.continuous, actions.discrete):
-            assert part is None or len(part) == 1, "a policy takes any number of rows"
+        among_others = act(trainer.policy, batch)
+        for alone, of_all in (
+            (actions.continuous, among_others.continuous),
+            (actions.discrete, among_others.discrete),
+        ):
+            if alone is None or of_all is None:
+                continue
+            assert len(alone) == 1, "a policy takes any number of rows"
+            depends = "the action of a row depends on the rows beside it; does a network normalize over rows?"
+            np.testing.assert_allclose(alone, of_all[:1], rtol=1e-4, atol=1e-5, err_msg=depends)
         after = trainer.state_dict()
         assert_equal(before, after, "using the policy changed the trainer")
 

@@ -1,0 +1,1 @@
+"""CrossQ, a plugin of rlcore: soft actor-critic without target networks, with batch normalization."""
