@@ -85,6 +85,17 @@ class TestGhostOfTD3(Pairs):
     learns_within = 8000
 
 
+@pytest.mark.learning
+class TestGhostOfPQN(Pairs):
+    """Opponents act greedily, and what learns explores all the same."""
+
+    trainer = "pqn"
+    hyperparameters: ClassVar[dict[str, Any]] = {**TestGhostOfPPO.hyperparameters, "epsilon_steps": 4000}
+    settings: ClassVar[dict[str, Any]] = {
+        **Pairs.settings, "network_settings": {"hidden_units": 32, "num_layers": 1, "deterministic": True}
+    }  # fmt: skip
+
+
 class TestLeagueOfPPO(Pairs):
     trainer = "ppo"
     hyperparameters = TestGhostOfPPO.hyperparameters
