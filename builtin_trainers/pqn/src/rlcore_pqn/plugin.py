@@ -44,8 +44,8 @@ def rlcore_config_sections() -> list[Preset]:
             spaces={"discrete"},
             images=False,
             summary="PQN for discrete actions and vectors, such as CartPole and Acrobot",
-            source="the defaults of CleanRL's pqn.py, whose documentation reports 495 on CartPole and -96 on Acrobot; "
-            "here time limits bootstrap",
+            source="CleanRL's pqn.py, with 16 environments for its 4 and rewards divided by the deviation of returns: "
+            "chosen by CartPole and Acrobot (seeds 11 and 12)",
         ),
         Preset(
             name="pqn-images",

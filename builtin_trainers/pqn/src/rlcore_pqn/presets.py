@@ -13,13 +13,14 @@ __all__ = ["PQN", "PQN_IMAGES"]
 
 PQN: Mapping[str, Any] = MappingProxyType(
     {
-        "environment": {"num_envs": 4},
+        "environment": {"num_envs": 16},
         "default_settings": {
             "trainer_type": "pqn",
             "hyperparameters": {
-                "buffer_size": 512,  # 4 environments x 128 steps
+                "buffer_size": 2048,  # 16 environments x 128 steps
                 "batch_size": 128,
                 "num_epoch": 4,
+                "normalize_rewards": True,  # values of Acrobot took half of the training to fall to -100 without
                 "learning_rate": 2.5e-4,
                 "learning_rate_schedule": "linear",
                 "lambd": 0.65,

@@ -35,7 +35,7 @@ class PQNSettings(OnPolicySettings):
         10.0, "Largest L2 norm of the gradient; a larger gradient is scaled down.", exclusive_minimum=0.0
     )
     optimizer: OptimizerSettings | None = setting(
-        RAdamSettings(), "Optimizer; RAdam by default, as in the paper. null for Adam."
+        RAdamSettings(), "Optimizer; RAdam by default, as in the code of the paper. null for Adam."
     )
     initial_epsilon: float = setting(
         1.0, "Probability of a random action at the start, final_epsilon or more.", minimum=0.0, maximum=1.0
@@ -69,7 +69,7 @@ class PQNSettings(OnPolicySettings):
 
 @attrs.frozen(kw_only=True)
 class PQNNetworkSettings(NetworkSettings):
-    """The network of the values. LayerNorm takes the place of a target network (sections 3 and 4 of the paper)."""
+    """The network of the values. LayerNorm takes the place of a target network (arXiv:2407.04811)."""
 
     layer_norm: bool = setting(
         True,

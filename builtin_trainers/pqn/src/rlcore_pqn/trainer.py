@@ -1,10 +1,11 @@
-"""PQN: Q-learning on rollouts of many environments, without replay and target networks (Gallici et al. 2025, arXiv:
-2407.04811, algorithm 1).
+"""PQN: Q-learning on rollouts of several environments, without replay buffer and target network.
+
+The paper is Gallici et al. 2025, arXiv:2407.04811.
 
 :class:`rlcore_torch.OnPolicyTrainer` collects the rollouts and has the parts of an update. This file has the rest, in
 the order of the algorithm: exploration by epsilon, the update, the loss, the values of the returns, then the network.
 
-The lambda-return of Q-learning (Daley and Amato 2019, arXiv:1810.09967; Peng's Q(lambda)) is
+The lambda-return of Q-learning (Peng's Q(lambda); Daley and Amato 2019) is
 
     R_t = r_t + gamma ((1 - lambda) max_a Q(s_{t+1}, a) + lambda R_{t+1}),
 
