@@ -5,9 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from pages import names_of
+
+from rlcore import BehaviorSpec, ObservationSpec
+from rlcore_torch import NetworkSettings
 
 pytestmark = pytest.mark.documentation
 
@@ -20,6 +24,22 @@ def test_the_example_of_batch_normalization_moves_statistics_once_and_acts_with_
     torch.testing.assert_close(values.norm.running_mean, 0.01 * hidden.mean(0))
     torch.testing.assert_close(acted, values(joint)[:1])
     assert (acted - names["here"][:1]).abs() > 1e-3
+
+
+def test_the_example_of_a_model_normalizes_both_halves_together_and_its_frozen_critic_stays() -> None:
+    make: Any = names_of("docs/how-to/networks.md", "class NormalizedModel")["NormalizedModel"]
+    one = np.ones(1, np.float32)
+    behavior = BehaviorSpec("Agent", (ObservationSpec("state", (3,), np.float32),), 1, (), -one, one)
+    model = make(behavior, NetworkSettings(hidden_units=8, batch_norm="post"))
+    seen, following = torch.randn(2, 16, 3)
+    action = torch.zeros(16, 1, requires_grad=True)
+    values = model.joint_values((seen,), action, (following,), action)
+    assert [each.shape for each in values] == [(16, 1), (16, 1)]
+    statistics = model.critic.body.layers[0].running_mean.clone()
+    torch.testing.assert_close(statistics[:3], 0.01 * torch.cat([seen, following]).mean(0))
+    model.value_of((seen,), action).sum().backward()
+    assert action.grad is not None and model.critic.head.weight.grad is None
+    torch.testing.assert_close(model.critic.body.layers[0].running_mean, statistics, rtol=0, atol=0)
 
 
 def test_the_example_of_weights_that_are_changed_keeps_the_norms_of_units() -> None:

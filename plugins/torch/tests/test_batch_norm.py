@@ -174,12 +174,13 @@ class Model(nn.Module):
         self.body = nn.Sequential(nn.Linear(3, 4), norm)
 
 
-def refuse(norm: nn.Module, ranks: int = 1, batch_size: int = 32) -> None:
+def refuse(norm: nn.Module, ranks: int = 1, batch_size: int = 32, inference: bool = False) -> None:
     trainer: Any = SimpleNamespace(
         model=Model(norm),
         settings=SimpleNamespace(trainer_type="mine"),
         behavior=SimpleNamespace(name="Walker"),
         ranks=SimpleNamespace(size=ranks),
+        inference=inference,
         hyperparameters=SimpleNamespace(batch_size=batch_size),
     )
     TorchTrainer._refuse_batch_norm(trainer)
@@ -201,3 +202,4 @@ def test_ranks_and_minibatches_of_one_row_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"hyperparameters\.batch_size: must be at least 2 .*not 1"):
         refuse(BatchNorm(4), batch_size=1)
     refuse(nn.LayerNorm(4), ranks=2, batch_size=1)
+    refuse(BatchNorm(4), ranks=2, batch_size=1, inference=True)  # which computes no statistics

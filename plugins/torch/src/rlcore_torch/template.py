@@ -163,7 +163,7 @@ class TorchTrainer:
                     "act with the statistics of the rows beside it; use rlcore_torch.BatchNorm, which does so only in "
                     "calls with batch_statistics=True, or freeze a trained one with eval()"
                 )
-        if not normalizes:
+        if not normalizes or self.inference:
             return
         behavior = ("behaviors", self.behavior.name)
         if self.ranks.size > 1:
