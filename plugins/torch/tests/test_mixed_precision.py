@@ -27,6 +27,7 @@ ROWS = 16
 CASES: dict[str, tuple[tuple[ObservationSpec, ...], dict[str, Any]]] = {
     "vectors": ((VECTOR,), {}),
     "layers": ((VECTOR,), {"layer_norm": True, "dropout": 0.1, "num_layers": 3}),
+    "batch normalization": ((VECTOR,), {"batch_norm": "pre", "blocks": "residual", "num_layers": 3}),
     "no layers": ((VECTOR,), {"num_layers": 0}),
     "images": ((VECTOR, IMAGE), {"vis_encode_type": "nature_cnn"}),
     "impala": ((IMAGE,), {"vis_encode_type": "impala"}),

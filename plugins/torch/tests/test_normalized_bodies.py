@@ -131,6 +131,18 @@ def test_a_frozen_body_gives_its_input_a_gradient_and_nothing_else() -> None:
         critic((X,), action, frozen=True, batch_statistics=True)
 
 
+def test_in_bfloat16_statistics_are_of_float32_and_close_to_those_of_a_network_in_float32() -> None:
+    network = body(batch_norm="post")
+    mixed = copy.deepcopy(network)
+    Backend(torch.device("cpu"), bf16=True).prepare(mixed)
+    expected = network((X,), batch_statistics=True)
+    found = mixed((X,), batch_statistics=True)
+    assert mixed.bf16 and found.dtype == torch.float32
+    assert 0.0 < (found - expected).abs().max() < 0.06 * expected.abs().max()
+    for ours, theirs in zip(norms(mixed), norms(network), strict=True):
+        torch.testing.assert_close(ours.running_var, theirs.running_var, rtol=0.02, atol=0.02)
+
+
 # ---------------------------------------------------------------- acting
 
 
