@@ -86,6 +86,20 @@ class TestGhostOfTD3(Pairs):
 
 
 @pytest.mark.learning
+class TestGhostOfCrossQ(Pairs):
+    """Opponents act with the running statistics of their snapshots, whatever rows are beside theirs."""
+
+    trainer = "crossq"
+    hyperparameters = TestGhostOfSAC.hyperparameters
+    settings: ClassVar[dict[str, Any]] = {
+        **Pairs.settings,
+        "network_settings": {"hidden_units": 32, "num_layers": 1, "activation": "relu", "batch_norm_momentum": 0.1},
+    }
+    steps = 120
+    learns_within = 8000
+
+
+@pytest.mark.learning
 class TestGhostOfPQN(Pairs):
     """Opponents act greedily, and what learns explores all the same."""
 
