@@ -24,7 +24,7 @@ GAMMA, LAMBDA = 0.9, 0.7
 
 
 class Transition:
-    """What one agent did, in Python."""
+    """A step of one agent, in Python numbers."""
 
     def __init__(self, seen: Any, choices: Any) -> None:
         self.seen, self.choices = seen.copy(), choices.copy()
