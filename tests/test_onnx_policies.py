@@ -1,4 +1,4 @@
-"""Policies of PPO, PQN, SAC and DQN, exported. The exporter compares each file with its policy; so do tests."""
+"""Policies of PPO, PQN, SAC, TD7 and DQN, exported. The exporter compares each file with its policy; so do tests."""
 
 from __future__ import annotations
 
@@ -36,6 +36,14 @@ PQN: dict[str, Any] = {
     "hyperparameters": {"buffer_size": 40, "batch_size": 20},
 }  # fmt: skip
 
+TD7: dict[str, Any] = {
+    "trainer_type": "td7", "network_settings": {"hidden_units": 16, "normalize": True},
+    "hyperparameters": {
+        "buffer_size": 100, "batch_size": 8, "buffer_init_steps": 8, "steps_per_update": 8, "embedding_units": 8,
+        "target_update_interval": 3,
+    },
+}  # fmt: skip
+
 
 @pytest.mark.parametrize(("behavior", "kind"), [(PPO, "image"), (PQN, "image"), (SAC, "hybrid"), (DQN, "branches")])
 def test_a_trained_policy(tmp_path: Path, behavior: dict[str, Any], kind: str) -> None:
@@ -59,6 +67,7 @@ NETWORKS: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "dropout": (SAC, "uneven bounds", {"dropout": 0.5}),
     "batch normalization": (CROSSQ, "uneven bounds", {"batch_norm_momentum": 0.1, "batch_renorm_after": 3}),
     "residual blocks": (CROSSQ, "vector", {"batch_norm": "pre", "batch_norm_momentum": 0.1, "blocks": "residual"}),
+    "embeddings": (TD7, "uneven bounds", {}),
     "LayerNorm": (DQN, "branches", {"layer_norm": True}),
     "GRU": (PPO, "branches", {"memory": {"type": "gru", "memory_size": 8, "sequence_length": 5}}),
     "all with a GRU": (

@@ -37,6 +37,7 @@ def chosen(trainer: str = "ppo", given: Any = None, **environment: Any) -> tuple
         ("ddpg", "Pendulum-v1", "ddpg"),
         ("td3", "Pendulum-v1", "td3"),
         ("crossq", "Pendulum-v1", "crossq"),
+        ("td7", "HalfCheetah-v5", "td7"),
     ],
 )
 def test_the_preset_for_an_id(trainer: str, env_id: str, preset: str) -> None:

@@ -66,3 +66,23 @@ def test_a_row_that_was_overwritten_since_it_was_drawn_gets_no_priority() -> Non
     priorities = Priorities(3, 0.5)
     priorities.set(np.array([0, 1]), np.array([0.25, 1e9]), np.array([1, 0, 0], np.uint8))
     assert priorities.tree.leaves[1] == 0.0 and priorities.largest == 1.0, "and new ones get the largest so far"
+
+
+def test_after_a_reset_a_new_row_gets_the_largest_priority_of_now() -> None:
+    flags = np.array([1, 1, 0], np.uint8)
+    priorities = Priorities(3, 0.5)
+    priorities.set(np.array([0, 1]), np.array([16.0, 9.0]), flags)
+    priorities.set(np.array([0]), np.array([4.0]), flags)
+    assert priorities.largest == pytest.approx(4.0)
+    priorities.reset_largest()
+    assert priorities.largest == pytest.approx(3.0)
+    flags[2] = 1
+    priorities.change(np.array([2]), flags)
+    priorities.refresh(flags)
+    assert priorities.tree.leaves[2] == priorities.largest == pytest.approx(3.0)
+
+
+def test_a_reset_without_a_row_changes_nothing() -> None:
+    priorities = Priorities(3, 0.5)
+    priorities.reset_largest()
+    assert priorities.largest == 1.0

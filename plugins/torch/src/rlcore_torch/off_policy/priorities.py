@@ -89,7 +89,9 @@ class Priorities:
     def __init__(self, rows: int, alpha: float) -> None:
         self.alpha = alpha
         self.tree = SumTree(rows)  # leaves: priority ** alpha
-        self.largest = 1.0  # of all leaves so far; what a new transition gets, so that it is drawn soon
+        self.largest = (
+            1.0  # of all leaves so far, or since a reset; what a new transition gets, so that it is drawn soon
+        )
         self._pending: list[Rows] = []  # rows that changed since the tree was brought up to date
         self._pending_count = 0
 
@@ -123,6 +125,12 @@ class Priorities:
         leaves = np.where(flags[rows] != 0, weights, 0.0)  # a row may be gone by now
         self.tree.set(rows, leaves)
         self.largest = max(self.largest, float(leaves.max(initial=0.0)))
+
+    def reset_largest(self) -> None:
+        """Forget leaves that were larger than those of now; the tree is up to date."""
+        largest = float(self.tree.leaves.max(initial=0.0))
+        if largest > 0.0:
+            self.largest = largest
 
     def sample(
         self, batch_size: int, generator: np.random.Generator, beta: float, count: int

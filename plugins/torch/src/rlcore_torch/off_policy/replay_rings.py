@@ -417,6 +417,16 @@ class ReplayRings:
         """
         self._require_priorities().set(rows, errors, self.flags)
 
+    def reset_largest_priority(self) -> None:
+        """Give new transitions the largest priority that a row has now, instead of the largest that any row ever had.
+
+        Only for a buffer made with ``priority_alpha`` (Fujimoto et al. 2023, arXiv:2306.02451, appendix B). Nothing
+        changes without a transition.
+        """
+        priorities = self._require_priorities()
+        priorities.refresh(self.flags)
+        priorities.reset_largest()
+
     def fill(self, flags: NDArray[np.uint8], masks: NDArray[np.bool_] | None = None) -> None:
         """Declare that the first rows, which the caller has written, are transitions, for recorded data.
 
