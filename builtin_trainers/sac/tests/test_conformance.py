@@ -47,6 +47,30 @@ class TestSACWithEveryOption(TrainerConformance):
     learns_within = 2000
 
 
+TQC = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4, "num_critics": 2, "num_quantiles": 5}
+
+
+class TestTQC(TrainerConformance):
+    trainer = "rlcore-sac/tqc"
+    hyperparameters = {**TQC, "dropped_quantiles": 1}
+    settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}}
+    steps = 60
+    learns_within = 4000
+
+
+@pytest.mark.learning
+class TestTQCWithMemory(MemoryTrainerConformance):
+    trainer = "rlcore-sac/tqc"
+    hyperparameters = {**TQC, "dropped_quantiles": 1}
+    settings = {
+        "network_settings": {
+            "hidden_units": 32, "num_layers": 1, "memory": {"memory_size": 16, "sequence_length": 8, "burn_in": 2}
+        }
+    }  # fmt: skip
+    steps = 60
+    learns_within = 4000
+
+
 @pytest.mark.learning
 class TestSACWithMemory(MemoryTrainerConformance):
     trainer = "sac"

@@ -19,7 +19,7 @@ class TestPlugin(PluginConformance):
 
 
 class TestTQC(TrainerConformance):
-    trainer = "tqc"
+    trainer = "rlcore-tqc/tqc"
     hyperparameters = {
         "batch_size": 32,
         "buffer_size": 5000,
@@ -40,7 +40,7 @@ def made(tmp_path: Path, **hyperparameters: Any) -> Any:
     """A trainer of two continuous parts after 20 environment steps of four agents."""
     environment = IdentityEnvironment(4, continuous=2)
     settings = {"batch_size": 16, "num_critics": 3, "num_quantiles": 5, **hyperparameters}
-    trainings = SmallTrainings("tqc", tmp_path, settings, {"hidden_units": 8, "num_layers": 1})
+    trainings = SmallTrainings("rlcore-tqc/tqc", tmp_path, settings, {"hidden_units": 8, "num_layers": 1})
     trainer: Any = trainings.trainer(environment)
     [name] = environment.behaviors
     batch = environment.reset(EpisodeSeeds(1), np.zeros(4, np.int64))[name]

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import attrs
 
-from rlcore import setting
+from rlcore import SettingError, setting
 from rlcore_torch import OffPolicySettings
 
 MAX_DELAY = 100_000
@@ -56,3 +56,25 @@ class SACSettings(OffPolicySettings):
         minimum=0.0,
         maximum=1.0,
     )
+
+
+@attrs.frozen(kw_only=True)
+class TQCSettings(SACSettings):
+    """How TQC learns: SAC's settings with the paper's critics (Kuznetsov et al. 2020, arXiv:2005.04269)."""
+
+    num_critics: int = setting(5, "Critics, N in the paper (an rlcore key).", minimum=1, maximum=100)
+    policy_value: str = setting(
+        "mean",
+        "The value that the policy maximizes: the mean of all critics, or the smallest (an rlcore key).",
+        choices=("min", "mean"),
+    )
+    num_quantiles: int = setting(25, "Quantiles of each critic, M in the paper.", minimum=1, maximum=10_000)
+    dropped_quantiles: int = setting(
+        2, "Largest quantiles that targets leave out, for each critic: d in the paper, M - k.", minimum=0
+    )
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.dropped_quantiles >= self.num_quantiles:
+            problem = f"must be below num_quantiles ({self.num_quantiles}), not {self.dropped_quantiles}"
+            raise SettingError("dropped_quantiles", problem, others=("num_quantiles",))

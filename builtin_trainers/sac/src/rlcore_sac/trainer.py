@@ -143,12 +143,8 @@ class SACTrainer(OffPolicyTrainer):
                 continued = self._soft_value(after.inputs, after.mask, next_noise)
                 next_value = torch.where(after.ignores_done, continued, next_value)
             target_q = batch.reward + batch.discount * next_value  # [B, R]
-            steps = batch.between
-            if steps is not None:  # each step of a stretch earned a bonus for its entropy too
-                drawn = model.draw(steps.inputs, steps.mask, between_noise)
-                bonus = model.entropy_bonus(drawn).view(len(steps.discount), -1, 1)  # [n - 1, B, 1]
-                bonus = bonus / len(self.providers)
-                target_q = target_q + (steps.discount * bonus).sum(0)
+            if batch.between is not None:
+                target_q = target_q + self._bonus_between(batch, between_noise)
 
         q_values = model.q_values(model.critics, batch.inputs, batch.raw, encoded=encoded)
         chosen = [model.options.chosen(q, batch.choices) for q in q_values]
@@ -163,6 +159,16 @@ class SACTrainer(OffPolicyTrainer):
         sizes = [error.detach().sum(1).abs() for error in errors]
         td_error = summed(sizes) / len(sizes)
         return CriticLoss(total, detached, chosen[0].detach(), td_error)
+
+    def _bonus_between(self, batch: TransitionBatch, noise: Tensor | None) -> Tensor:
+        """[B, R]: what each step of a stretch between its ends earned for its entropy, discounted to the first."""
+        model = self.model
+        steps = batch.between
+        assert steps is not None
+        drawn = model.draw(steps.inputs, steps.mask, noise)
+        bonus = model.entropy_bonus(drawn).view(len(steps.discount), -1, 1)  # [n - 1, B, 1]
+        bonus = bonus / len(self.providers)
+        return (steps.discount * bonus).sum(0)
 
     def _soft_value(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> Tensor:
         """The value [B, R] of observations by the target critics, with the bonus for the policy's entropy (eq. 3)."""
@@ -332,7 +338,9 @@ class SoftActorCritic(Actor):
         rewards: int,
         initial_temperature: float,
         num_critics: int = 2,
+        numbers: int = 1,
     ) -> None:
+        """``numbers`` are those of each value: 1, or the quantiles of its distribution."""
         distribution: SquashedGaussian | None = SquashedGaussian(behavior)
         if settings.action_distribution is not None and behavior.continuous:
             distribution = None  # the one that the settings name
@@ -341,7 +349,7 @@ class SoftActorCritic(Actor):
         self.layout = layout
         self.options = DiscreteOptions(layout)
         self.rewards = rewards
-        outputs = rewards * self.options.columns
+        outputs = rewards * self.options.columns * numbers
         inputs = self.learner_inputs
         # Two critics or more against overestimation (Fujimoto et al. 2018, arXiv:1802.09477).
         places = range(1, 1 + num_critics)
