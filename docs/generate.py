@@ -46,7 +46,7 @@ from rlcore import (
 from rlcore.hookspecs import HookInfo
 from rlcore_torch import MemorySettings, NetworkSettings
 from rlcore_torch.networks.settings import CriticSettings
-from rlcore_torch.settings import BehavioralCloningSettings
+from rlcore_torch.settings import BehavioralCloningSettings, PriorDataSettings
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -106,6 +106,7 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("behaviors.NAME.network_settings", NetworkSettings),
     ("behaviors.NAME.reward_signals.NAME", RewardSettings),
     ("behaviors.NAME.behavioral_cloning", BehavioralCloningSettings),
+    ("behaviors.NAME.hyperparameters.prior_data", PriorDataSettings),
     ("behaviors.NAME.network_settings.critic", CriticSettings),
     ("behaviors.NAME.network_settings.memory", MemorySettings),
     ("environment", EnvironmentSettings),

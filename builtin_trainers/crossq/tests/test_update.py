@@ -43,7 +43,7 @@ def minibatch(trainer: CrossQTrainer) -> TransitionBatch:
 
 
 def network(body: Any, head: nn.Linear) -> nn.Sequential:
-    """The same network of PyTorch's layers in float64; its mode is a state."""
+    """Return the network of PyTorch's layers in float64; its mode is a state."""
     first, *hidden = body.layers
     layers: list[nn.Module] = [of_torch(first)]
     for layer in hidden:

@@ -27,7 +27,7 @@ STEPS = 2048
 
 
 def unmet(requirement: Requirement) -> Iterator[str]:
-    """What the installed distributions lack of a requirement and of what its extras bring."""
+    """Yield what the installed distributions lack of a requirement and of what its extras bring."""
     try:
         installed = metadata.version(requirement.name)
     except metadata.PackageNotFoundError:

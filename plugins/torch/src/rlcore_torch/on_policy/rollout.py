@@ -251,7 +251,7 @@ class RolloutBuffer:
             yield "masks", self.masks
 
     def as_values(self, numbers: Tensor | Array) -> Large:
-        """Return ``numbers`` in the form in which advantages of this rollout are computed: arrays."""
+        """Return ``numbers``, of any shape, in the form in which advantages of this rollout are computed: arrays."""
         if isinstance(numbers, Tensor):
             return to_numpy(numbers)
         return numbers

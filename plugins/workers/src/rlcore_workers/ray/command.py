@@ -87,7 +87,7 @@ def connected(address: str | None, count: int, cpus: float, resources: dict[str,
 
 
 def reserved(cpus: float, gpus: int, resources: dict[str, float]) -> dict[str, float]:
-    """What Ray reserves for each process, by Ray's names."""
+    """Return what Ray reserves for each process, by Ray's names."""
     amounts = {"CPU": cpus, "GPU": gpus, **resources}
     return {name: amount for name, amount in amounts.items() if amount}
 

@@ -1,4 +1,4 @@
-"""What the commands on Ray print of processes elsewhere, and the signals that they note for them."""
+"""Prints lines of processes elsewhere for the commands on Ray, and notes the signals that are for these processes."""
 
 from __future__ import annotations
 
