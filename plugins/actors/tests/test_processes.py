@@ -115,7 +115,7 @@ def test_summaries_have_lags_queue_and_dropped_fragments(make_run: MakeRun) -> N
     assert stats["Actors/Dropped Fragments"] > 0
     assert stats["Actors/Played Steps"] == stats["steps"] + 16 * stats["Actors/Dropped Fragments"]
     assert 0 <= stats["Actors/Queue Length"] <= 3
-    assert stats["Actors/Connected"] == 2
+    assert stats["Actors/Connected"] in (1, 2)  # on a busy machine, one may still start
 
 
 @pytest.mark.parametrize(
