@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from sac_batches import random_batch
+from off_policy_updates import far_from_start, random_batch
 
 from rlcore import SettingError, config_from_mapping, load_plugins
-from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_devkit.trainings import SmallTrainings
 from rlcore_sac.settings import TQCSettings
@@ -35,18 +34,8 @@ def make_trainer(tmp_path: Path) -> MakeTrainer:
 
 
 def made(make_trainer: MakeTrainer, rewards: int = 1, **hyperparameters: Any) -> TQCTrainer:
-    """A trainer whose critics, targets and policy differ."""
-    plugins = load_plugins()
-    plugins.register(LearningRewards(), "learning-reward")
-    signals: dict[str, Any] = {"extrinsic": {}, "learning": {}} if rewards == 2 else {"extrinsic": {}}
     settings = {"num_critics": CRITICS, "num_quantiles": QUANTILES, "init_entcoef": 0.3, **hyperparameters}
-    environment = IdentityEnvironment(2, continuous=2)
-    trainer = make_trainer(environment, plugins=plugins, block={"reward_signals": signals}, **settings)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in trainer.model.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
-    return trainer
+    return far_from_start(make_trainer, IdentityEnvironment(2, continuous=2), rewards, **settings)
 
 
 def quantiles_of(trainer: TQCTrainer, critics: Any, inputs: Any, action: Any) -> Array:
@@ -88,7 +77,7 @@ def test_targets_are_the_smallest_quantiles_of_all_critics_together(
     make_trainer: MakeTrainer, dropped: int, rewards: int
 ) -> None:
     trainer = made(make_trainer, rewards, dropped_quantiles=dropped)
-    batch = random_batch(trainer, False, False, 3)
+    batch = random_batch(trainer, False, 3)
     noise = trainer.draw_noise(batch)
     found = trainer.target(batch, noise.next, None)
     assert found.shape == (len(batch.reward), rewards, CRITICS * (QUANTILES - dropped))
@@ -99,7 +88,7 @@ def test_targets_are_the_smallest_quantiles_of_all_critics_together(
 def test_the_loss_is_that_of_quantile_regression_a_mean_over_all(make_trainer: MakeTrainer, weighted: bool) -> None:
     """Each pair of a quantile and a number of the target by itself."""
     trainer = made(make_trainer, 2)
-    batch = random_batch(trainer, False, weighted, 4)
+    batch = random_batch(trainer, weighted, 4)
     noise = trainer.draw_noise(batch)
     found = trainer.critic_loss(batch, noise.next)
     quantiles = quantiles_of(trainer, trainer.model.critics, batch.inputs, batch.raw)
@@ -126,7 +115,7 @@ def test_the_loss_is_that_of_quantile_regression_a_mean_over_all(make_trainer: M
 @pytest.mark.parametrize("value", ["mean", "min"])
 def test_the_policy_maximizes_all_quantiles_and_its_entropy(make_trainer: MakeTrainer, value: str) -> None:
     trainer = made(make_trainer, dropped_quantiles=4, policy_value=value)
-    batch = random_batch(trainer, False, False, 5)
+    batch = random_batch(trainer, False, 5)
     noise = trainer.draw_noise(batch)
     drawn, loss = trainer.policy_loss(batch, noise.here)
     assert drawn.action is not None and drawn.log_prob is not None
@@ -140,7 +129,7 @@ def test_the_policy_maximizes_all_quantiles_and_its_entropy(make_trainer: MakeTr
 def test_a_gradient_step_moves_every_part_and_the_targets_follow(make_trainer: MakeTrainer) -> None:
     trainer = made(make_trainer, tau=0.25)
     before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
-    trainer.gradient_step(random_batch(trainer, False, False, 6))
+    trainer.gradient_step(random_batch(trainer, False, 6))
     after = trainer.model.state_dict()
     for name, value in after.items():
         assert not value.equal(before[name]), name

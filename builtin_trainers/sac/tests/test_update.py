@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sac_batches import ROWS, random_batch
+from off_policy_updates import ROWS, far_from_start, random_batch
 from torch import Tensor
 from torch.distributions import Categorical, Normal, TanhTransform, TransformedDistribution
 from torch.nn.functional import linear, silu
 
-from rlcore import ConfigError, load_plugins
-from rlcore_devkit.conformance.learning_rewards import LearningRewards
+from rlcore import ConfigError
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.trainer import SACTrainer
 from rlcore_torch import TransitionBatch
@@ -37,20 +36,9 @@ LEARNING = {"learning_rate": 0.02, "adam_epsilon": 1e-2, "tau": 0.1, "init_entco
 
 
 def made(make_trainer: MakeTrainer, space: str, rewards: int = 1, seed: int = 1, **hyperparameters: Any) -> SACTrainer:
-    """A trainer whose parameters are all far from where they were initialized, the targets' from the critics'."""
     continuous, discrete = SPACES[space]
     environment = IdentityEnvironment(2, continuous=continuous, discrete=discrete)
-    plugins = load_plugins()
-    plugins.register(LearningRewards(), "learning-reward")
-    signals: dict[str, Any] = {"extrinsic": {}, "learning": {}} if rewards == 2 else {"extrinsic": {}}
-    trainer = make_trainer(
-        environment, plugins=plugins, seed=seed, block={"reward_signals": signals}, **{**LEARNING, **hyperparameters}
-    )
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in trainer.model.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
-    return trainer
+    return far_from_start(make_trainer, environment, rewards, seed, **{**LEARNING, **hyperparameters})
 
 
 # ---------------------------------------------------------------- the plain gradient step
@@ -234,7 +222,7 @@ def check(trainer: SACTrainer, masked: bool, weighted: bool) -> None:
     before = trainer.state_dict()["model"]
     plain = Plain(trainer)
     for seed in range(3):  # so that moments, targets and the order of things count
-        batch = random_batch(trainer, masked, weighted, seed)
+        batch = random_batch(trainer, weighted, seed, masked)
         ours, (stats, errors) = trainer.gradient_step(batch), plain.gradient_step(batch)
         trainer.gradient_steps += 1  # as the template counts
         assert (ours.td_error is not None) == weighted, "only prioritized replay needs it"

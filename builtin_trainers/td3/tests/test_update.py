@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from off_policy_updates import far_from_start, random_batch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from rlcore import EpisodeSeeds, load_plugins
-from rlcore_devkit.conformance.learning_rewards import LearningRewards
+from rlcore import EpisodeSeeds
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_td3.trainer import TD3Trainer
 from rlcore_torch import TransitionBatch
-from rlcore_torch.off_policy.transition_batch import AfterEnds
 
 MakeTrainer = Callable[..., TD3Trainer]
 
@@ -28,39 +27,7 @@ LEARNING = {"learning_rate": 0.02, "adam_epsilon": 1e-2, "tau": 0.1, "target_noi
 
 
 def made(make_trainer: MakeTrainer, rewards: int = 1, **settings: Any) -> TD3Trainer:
-    """A trainer whose parameters are all far from where they were initialized, the targets' from the networks'."""
-    plugins = load_plugins()
-    plugins.register(LearningRewards(), "learning-reward")
-    signals: dict[str, Any] = {"extrinsic": {}, "learning": {}} if rewards == 2 else {"extrinsic": {}}
-    environment = IdentityEnvironment(2, continuous=PARTS)
-    trainer = make_trainer(environment, plugins=plugins, block={"reward_signals": signals}, **{**LEARNING, **settings})
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in trainer.model.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
-    return trainer
-
-
-def random_batch(trainer: TD3Trainer, weighted: bool, seed: int) -> TransitionBatch:
-    generator = torch.Generator().manual_seed(seed)
-    width = trainer.model.inputs.vector_size
-    rewards = len(trainer.providers)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator)
-
-    return TransitionBatch(
-        inputs=(normal(ROWS, width),),
-        next_inputs=(normal(ROWS, width),),
-        raw=normal(ROWS, PARTS).tanh(),
-        choices=None,
-        mask=None,
-        next_mask=None,
-        reward=normal(ROWS, rewards),
-        discount=torch.tensor([0.9, 0.7][:rewards]) * (torch.rand((ROWS, rewards), generator=generator) < 0.7),
-        weight=torch.rand(ROWS, generator=generator) if weighted else None,
-        after_ends=AfterEnds((normal(ROWS, width),), None, torch.tensor([False, True])) if rewards == 2 else None,
-    )
+    return far_from_start(make_trainer, IdentityEnvironment(2, continuous=PARTS), rewards, **{**LEARNING, **settings})
 
 
 # ---------------------------------------------------------------- the plain gradient step

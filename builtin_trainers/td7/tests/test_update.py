@@ -10,16 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from off_policy_updates import far_from_start, random_batch
 from torch import Tensor
 from torch.nn.functional import elu, linear
 
-from rlcore import load_plugins
-from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_td7.trainer import TD7Trainer
 from rlcore_torch import TransitionBatch
-from rlcore_torch.off_policy.transition_batch import AfterEnds
 
 MakeTrainer = Callable[..., TD7Trainer]
 
@@ -29,39 +27,7 @@ LEARNING = {"learning_rate": 0.01, "adam_epsilon": 1e-2, "target_noise_clip": 0.
 
 
 def made(make_trainer: MakeTrainer, rewards: int = 1, **settings: Any) -> TD7Trainer:
-    """A trainer whose parameters are all far from where they were initialized, each network's from the others'."""
-    plugins = load_plugins()
-    plugins.register(LearningRewards(), "learning-reward")
-    signals: dict[str, Any] = {"extrinsic": {}, "learning": {}} if rewards == 2 else {"extrinsic": {}}
-    environment = IdentityEnvironment(2, continuous=PARTS)
-    trainer = make_trainer(environment, plugins=plugins, block={"reward_signals": signals}, **{**LEARNING, **settings})
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in trainer.model.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
-    return trainer
-
-
-def random_batch(trainer: TD7Trainer, weighted: bool, seed: int) -> TransitionBatch:
-    generator = torch.Generator().manual_seed(seed)
-    width = trainer.model.inputs.vector_size
-    rewards = len(trainer.providers)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator)
-
-    return TransitionBatch(
-        inputs=(normal(ROWS, width),),
-        next_inputs=(normal(ROWS, width),),
-        raw=normal(ROWS, PARTS).tanh(),
-        choices=None,
-        mask=None,
-        next_mask=None,
-        reward=(2 + seed) * normal(ROWS, rewards),  # errors beyond the knee of the loss, and a range that grows
-        discount=torch.tensor([0.9, 0.7][:rewards]) * (torch.rand((ROWS, rewards), generator=generator) < 0.7),
-        weight=torch.rand(ROWS, generator=generator) if weighted else None,
-        after_ends=AfterEnds((normal(ROWS, width),), None, torch.tensor([False, True])) if rewards == 2 else None,
-    )
+    return far_from_start(make_trainer, IdentityEnvironment(2, continuous=PARTS), rewards, **{**LEARNING, **settings})
 
 
 # ---------------------------------------------------------------- the plain gradient step
@@ -204,6 +170,7 @@ def test_gradient_steps_are_those_of_a_plain_implementation(
     clipped = set()
     for seed in range(8):  # so that moments, targets, the delay, the copies and the order of things count
         batch = random_batch(trainer, weighted, seed)
+        batch.reward.mul_(2 + seed)  # errors beyond the knee of the loss, and a range that grows
         ours, (stats, errors) = trainer.gradient_step(batch), plain.gradient_step(batch)
         trainer.gradient_steps += 1
         assert ours.td_error is not None and errors.max() > 1

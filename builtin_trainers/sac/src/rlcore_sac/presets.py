@@ -8,20 +8,23 @@ from typing import Any
 
 __all__ = ["SAC", "TQC", "TQC_PAPER"]
 
+_LEARNING = {
+    "save_replay_buffer": "auto",
+    "buffer_size": 1_000_000,
+    "batch_size": 256,
+    "learning_rate": 3e-4,
+    "tau": 0.005,
+}
+_NETWORK = {"hidden_units": 256, "num_layers": 2, "activation": "relu", "init": "uniform"}
+_QUANTILES = {"num_quantiles": 25, "dropped_quantiles": 2}
+
 SAC: Mapping[str, Any] = MappingProxyType(
     {
         "environment": {"num_envs": 1},
         "default_settings": {
             "trainer_type": "sac",
-            "hyperparameters": {
-                "save_replay_buffer": "auto",
-                "buffer_size": 1_000_000,
-                "buffer_init_steps": 1000,
-                "batch_size": 256,
-                "learning_rate": 3e-4,
-                "tau": 0.005,
-            },
-            "network_settings": {"hidden_units": 256, "num_layers": 2, "activation": "relu", "init": "uniform"},
+            "hyperparameters": {**_LEARNING, "buffer_init_steps": 1000},
+            "network_settings": _NETWORK,
             "max_steps": 100_000,  # 5 to 15 minutes of a core; robots that walk need as many as 1,000,000
             "summary_freq": 2000,  # the first one within a minute on a slow core
         },
@@ -34,18 +37,8 @@ TQC: Mapping[str, Any] = MappingProxyType(
         "environment": {"num_envs": 1},
         "default_settings": {
             "trainer_type": "tqc",
-            "hyperparameters": {
-                "save_replay_buffer": "auto",
-                "buffer_size": 1_000_000,
-                "buffer_init_steps": 1000,
-                "batch_size": 256,
-                "learning_rate": 3e-4,
-                "tau": 0.005,
-                "num_critics": 2,
-                "num_quantiles": 25,
-                "dropped_quantiles": 2,
-            },
-            "network_settings": {"hidden_units": 256, "num_layers": 2, "activation": "relu", "init": "uniform"},
+            "hyperparameters": {**_LEARNING, **_QUANTILES, "buffer_init_steps": 1000, "num_critics": 2},
+            "network_settings": _NETWORK,
             "max_steps": 100_000,
             "summary_freq": 2000,  # the first one within a minute on a slow core
         },
@@ -58,23 +51,8 @@ TQC_PAPER: Mapping[str, Any] = MappingProxyType(
         "environment": {"num_envs": 1},
         "default_settings": {
             "trainer_type": "tqc",
-            "hyperparameters": {
-                "save_replay_buffer": "auto",
-                "buffer_size": 1_000_000,
-                "batch_size": 256,
-                "learning_rate": 3e-4,
-                "tau": 0.005,
-                "num_critics": 5,
-                "num_quantiles": 25,
-                "dropped_quantiles": 2,
-            },
-            "network_settings": {
-                "hidden_units": 256,
-                "num_layers": 2,
-                "activation": "relu",
-                "init": "uniform",
-                "critic": {"hidden_units": 512, "num_layers": 3},
-            },
+            "hyperparameters": {**_LEARNING, **_QUANTILES, "num_critics": 5},
+            "network_settings": {**_NETWORK, "critic": {"hidden_units": 512, "num_layers": 3}},
             "max_steps": 1_000_000,
             "summary_freq": 10_000,
         },

@@ -89,9 +89,8 @@ class Priorities:
     def __init__(self, rows: int, alpha: float) -> None:
         self.alpha = alpha
         self.tree = SumTree(rows)  # leaves: priority ** alpha
-        self.largest = (
-            1.0  # of all leaves so far, or since a reset; what a new transition gets, so that it is drawn soon
-        )
+        # Of all leaves so far, or since a reset; what a new transition gets, so that it is drawn soon.
+        self.largest = 1.0
         self._pending: list[Rows] = []  # rows that changed since the tree was brought up to date
         self._pending_count = 0
 

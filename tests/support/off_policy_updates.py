@@ -1,18 +1,38 @@
-"""Random minibatches for trainers built like SAC: soft values, with masks, importance weights and several rewards."""
+"""Trainers and random minibatches for tests of one gradient step: masks, importance weights and several rewards."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from rlcore_sac.trainer import SACTrainer
-from rlcore_torch import TransitionBatch
+from rlcore import Environment, load_plugins
+from rlcore_devkit.conformance.learning_rewards import LearningRewards
+from rlcore_torch import OffPolicyTrainer, TransitionBatch
 from rlcore_torch.off_policy.transition_batch import AfterEnds
 
 ROWS = 24
+Trainer = TypeVar("Trainer", bound=OffPolicyTrainer)
 
 
-def random_batch(trainer: SACTrainer, masked: bool, weighted: bool, seed: int) -> TransitionBatch:
+def far_from_start(
+    make_trainer: Callable[..., Trainer], environment: Environment, rewards: int, seed: int = 1, **settings: Any
+) -> Trainer:
+    """A trainer whose parameters are all far from where they were initialized, each network's from the others'."""
+    plugins = load_plugins()
+    plugins.register(LearningRewards(), "learning-reward")
+    signals: dict[str, Any] = {"extrinsic": {}, "learning": {}} if rewards == 2 else {"extrinsic": {}}
+    trainer = make_trainer(environment, plugins=plugins, seed=seed, block={"reward_signals": signals}, **settings)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in trainer.model.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    return trainer
+
+
+def random_batch(trainer: OffPolicyTrainer, weighted: bool, seed: int, masked: bool = False) -> TransitionBatch:
     generator = torch.Generator().manual_seed(seed)
     continuous = trainer.behavior.continuous
     branches = trainer.behavior.discrete
