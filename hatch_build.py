@@ -23,6 +23,9 @@ class WorkspaceExtras(MetadataHookInterface):
         for folder in (path.parent for parent in FOLDERS for path in sorted(root.glob(f"{parent}/*/pyproject.toml"))):
             name = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
             if name not in left_out:
-                chosen = f"[{','.join(extras[name])}]" if name in extras else ""
-                every.append(f"{name}{chosen} @ {{root:uri}}/{folder.relative_to(root).as_posix()}")
+                place = f"{{root:uri}}/{folder.relative_to(root).as_posix()}"
+                # Also without extras: else the pip of Python 3.11 does not find it for members that require it.
+                every.append(f"{name} @ {place}")
+                if name in extras:
+                    every.append(f"{name}[{','.join(extras[name])}] @ {place}")
         metadata["optional-dependencies"] = {**self.config["optional-dependencies"], "all": every}
