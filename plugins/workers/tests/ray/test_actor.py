@@ -16,7 +16,7 @@ from rlcore import ConfigError, EnvironmentFailed
 from rlcore_workers import WorkerFailed
 from rlcore_workers.ray.actor import PartActor
 from rlcore_workers.ray.executor import RayExecutor, RayWorker
-from rlcore_workers.ray.players import Player, PlayerJob
+from rlcore_workers.ray.playing import Playing, PlayingJob
 from rlcore_workers.ray.ranks import Rank, RankJob
 from rlcore_workers.ray.session import LOCAL_ONLY
 from rlcore_workers.ray.settings import RaySettings
@@ -83,8 +83,8 @@ def test_a_player_is_started_again_if_it_was_lost_and_not_if_it_ended(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ends = iter(codes)
-    monkeypatch.setattr(Player, "_played", lambda self, arguments: next(ends))
-    player = Player(1, PlayerJob(2, {}, 2), signals=[])
+    monkeypatch.setattr(Playing, "_played", lambda self, arguments: next(ends))
+    player = Playing(1, PlayingJob(2, {}, 2), signals=[])
     player.play([])
     assert player.code == code and not list(ends)
     lost = "process 1 of 2: the process or its host was lost"
@@ -94,8 +94,8 @@ def test_a_player_is_started_again_if_it_was_lost_and_not_if_it_ended(
 
 def test_a_player_that_a_signal_ended_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = iter([-2])
-    monkeypatch.setattr(Player, "_played", lambda self, arguments: next(ends))
-    player = Player(1, PlayerJob(1, {}, 2), signals=[signal.SIGINT])
+    monkeypatch.setattr(Playing, "_played", lambda self, arguments: next(ends))
+    player = Playing(1, PlayingJob(1, {}, 2), signals=[signal.SIGINT])
     player.play([])
     assert player.code == 130
 

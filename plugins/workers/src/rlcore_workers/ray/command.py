@@ -86,6 +86,17 @@ def connected(address: str | None, count: int, cpus: float, resources: dict[str,
         connection.close()
 
 
+def ended(code: int, address: str | None) -> int:
+    """Return the exit code of a job, or end the process with it at once if something failed on a cluster."""
+    from rlcore_workers.ray.ranks import end_process
+
+    if code and address is not None and click.get_current_context().find_root().obj:
+        # The process is of this command alone. Ray ends what is left of its job, and would wait for hosts that are
+        # lost, and a minute for its head.
+        end_process(code)
+    return code
+
+
 def reserved(cpus: float, gpus: int, resources: dict[str, float]) -> dict[str, float]:
     """Return what Ray reserves for each process, by Ray's names."""
     amounts = {"CPU": cpus, "GPU": gpus, **resources}
@@ -125,15 +136,11 @@ def ranks_command(
     Rank 0 runs on this machine and writes the run directory. Ctrl-C saves a checkpoint and ends all ranks, as do
     SIGTERM, and SIGUSR1, SIGUSR2 and SIGXCPU, which batch systems send.
     """
-    from rlcore_workers.ray.ranks import RankJob, end_process
+    from rlcore_workers.ray.ranks import RankJob
 
     with connected(address, count, cpus, resources):
-        code = RankJob(count, reserved(cpus, gpus, resources), wait, max_restarts).run(["run", *arguments])
-        if code and address is not None and click.get_current_context().find_root().obj:
-            # The process is of this command alone. Ray ends what is left of its job, and would wait for hosts that
-            # are lost, and a minute for its head.
-            end_process(code)
-        return code
+        job = RankJob(count, reserved(cpus, gpus, resources), wait, max_restarts)
+        return ended(job.run(["run", *arguments]), address)
 
 
 @ray_command.command("actors", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -159,7 +166,7 @@ def actors_command(
 
     Needs rlcore-actors on every host. The command ends with the run. Ctrl-C ends the actors, and the run continues.
     """
-    from rlcore_workers.ray.players import PlayerJob
+    from rlcore_workers.ray.playing import PlayingJob
 
     with connected(address, count, cpus, resources):
-        return PlayerJob(count, reserved(cpus, gpus, resources), max_restarts).run(arguments)
+        return ended(PlayingJob(count, reserved(cpus, gpus, resources), max_restarts).run(arguments), address)

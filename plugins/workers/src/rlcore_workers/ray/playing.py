@@ -17,14 +17,13 @@ from typing import Any
 import attrs
 
 from rlcore import ExitCode, RlcoreError, one_line
-from rlcore_workers.ray.process_actor import Place, ProcessActor
+from rlcore_workers.ray.process_actor import Place, process_actor
 from rlcore_workers.ray.ranks import THREAD_VARIABLES, clear
 from rlcore_workers.ray.room import free_room
 from rlcore_workers.ray.terminal import noted_signals, print_line, say
 
 LOOK_SECONDS = 0.5
 WAIT_SECONDS = 10.0  # before a line says what an actor waits for
-THREADS = 3  # of a Ray actor: read, send, and one to spare
 
 
 class Stopped(Exception):
@@ -32,7 +31,7 @@ class Stopped(Exception):
 
 
 @attrs.frozen
-class PlayerJob:
+class PlayingJob:
     """Actors that play for one run.
 
     Attributes:
@@ -48,8 +47,8 @@ class PlayerJob:
     def run(self, arguments: Sequence[str]) -> int:
         """Keep ``rlcore actor ARGUMENTS`` playing until all have ended; return an exit code that is not 0, if any."""
         with noted_signals() as signals:
-            players = [Player(number, self, signals) for number in range(1, self.count + 1)]
-            threads = [Thread(target=player.play, args=(arguments,), daemon=True) for player in players]
+            playing = [Playing(number, self, signals) for number in range(1, self.count + 1)]
+            threads = [Thread(target=each.play, args=(arguments,), daemon=True) for each in playing]
             for thread in threads:
                 thread.start()
             passed_on = 0
@@ -58,15 +57,15 @@ class PlayerJob:
                     thread.join(LOOK_SECONDS)
                     for number in signals[passed_on:]:
                         passed_on += 1
-                        for player in players:
-                            player.send(number)
+                        for each in playing:
+                            each.send(number)
         if signals:
             return 128 + signals[0]
-        return next((player.code for player in players if player.code), ExitCode.DONE)
+        return next((each.code for each in playing if each.code), ExitCode.DONE)
 
 
 @attrs.define(eq=False)
-class Player:
+class Playing:
     """One of the actors.
 
     Attributes:
@@ -77,7 +76,7 @@ class Player:
     """
 
     number: int
-    job: PlayerJob
+    job: PlayingJob
     signals: Sequence[int]
     code: int = ExitCode.DONE
     _actor: Any = None
@@ -113,23 +112,14 @@ class Player:
         """Start the process and print its output until it ends; return its exit code, -SIGKILL if it was lost."""
         import ray
 
-        resources = dict(self.job.reserved)
-        made = ray.remote(ProcessActor).options(
-            num_cpus=resources.pop("CPU", 0.0),
-            num_gpus=resources.pop("GPU", 0.0),
-            resources=resources,
-            max_restarts=0,
-            max_task_retries=0,
-            max_concurrency=THREADS,
-            enable_task_events=False,
-            scheduling_strategy="SPREAD",
-        )
-        self._actor = actor = made.remote()
+        self._actor = actor = process_actor(self.job.reserved, "SPREAD")
         try:
             self._place = self._placed(actor.place.remote(os.getcwd(), version("rlcore")))
             say(f"{self._named} plays")
             variables = {name: os.environ.get(name) for name in THREAD_VARIABLES}
             ray.get(actor.start.remote(["actor", *arguments], variables, list(sys.path)))
+            if self.signals:  # one that came before there was a process to send it to
+                raise Stopped
             while True:
                 for entry in ray.get(actor.read.remote()):
                     if isinstance(entry, int):

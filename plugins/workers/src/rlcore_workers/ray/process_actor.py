@@ -1,4 +1,4 @@
-"""A rank on a host of a cluster: a process of rlcore, in the care of a Ray actor."""
+"""A process of rlcore on a host of a cluster, such as a rank, in the care of a Ray actor."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from rlcore_workers import EndingProcess
 
 STDOUT = 1
 STDERR = 2
+THREADS = 4  # of an actor: read, send, and one to spare
 JOIN_SECONDS = 5.0  # for the last lines of a process that ended; a process that it left may hold the pipe open
 OF_RAY = ("PYTHONBREAKPOINT", "RAY_CLIENT_MODE", "RAY_JOB_ID", "RAY_LD_PRELOAD_ON_WORKERS", "RAY_RAYLET_PID")
 
@@ -52,7 +53,7 @@ class ProcessActor:
         self._store: Any = None
 
     def place(self, directory: str, wanted: str) -> Place:
-        """Enter ``directory`` and say where this actor is. Raises ConfigError for a host that cannot run the rank."""
+        """Enter ``directory`` and say where this actor is. Raises ConfigError for a host that cannot run it."""
         import psutil
         import ray
 
@@ -134,3 +135,21 @@ class ProcessActor:
     def _copy(self, number: int, stream: IO[bytes]) -> None:
         for line in stream:
             self._news.put((number, line))
+
+
+def process_actor(reserved: Mapping[str, float], scheduling_strategy: Any) -> Any:
+    """Ask Ray for an actor with amounts ``reserved`` by Ray's names, which Ray never starts again."""
+    import ray
+
+    resources = dict(reserved)
+    made = ray.remote(ProcessActor).options(
+        num_cpus=resources.pop("CPU", 0.0),
+        num_gpus=resources.pop("GPU", 0.0),
+        resources=resources,
+        max_restarts=0,
+        max_task_retries=0,
+        max_concurrency=THREADS,
+        enable_task_events=False,
+        scheduling_strategy=scheduling_strategy,
+    )
+    return made.remote()

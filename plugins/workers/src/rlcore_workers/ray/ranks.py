@@ -20,7 +20,7 @@ from uuid import uuid4
 import attrs
 
 from rlcore import EnvironmentFailed, ExitCode, RlcoreError, one_line
-from rlcore_workers.ray.process_actor import Place, ProcessActor
+from rlcore_workers.ray.process_actor import Place, process_actor
 from rlcore_workers.ray.room import free_room
 from rlcore_workers.ray.terminal import noted_signals, print_line, say
 
@@ -30,7 +30,6 @@ LOOK_SECONDS = 0.5
 END_SECONDS = 4.0
 KILL_SECONDS = 2.0  # for Ray to kill an actor; without its head, or on a host that is cut off, it does so much later
 WAIT_SECONDS = 10.0  # between two lines that say what the command waits for
-THREADS = 4  # of an actor: read, send, and one to spare
 SAME_AGAIN = (ExitCode.CONFIG, ExitCode.PLUGIN, ExitCode.RUN_STATE)  # another attempt would end with the same error
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # Ray sets the first one
 
@@ -123,21 +122,12 @@ class RankJob:
             strategy="PACK",
             bundle_label_selector=[{"ray.io/node-id": here}, *anywhere],
         )
-        resources = dict(self.reserved)
-        options = {"num_cpus": resources.pop("CPU", 0.0), "num_gpus": resources.pop("GPU", 0.0), "resources": resources}
         actors: list[Any] = []
         try:
             self._wait_for_room(group, signals)
             for index in range(self.count):
-                made = ray.remote(ProcessActor).options(
-                    **options,
-                    max_restarts=0,
-                    max_task_retries=0,
-                    max_concurrency=THREADS,
-                    enable_task_events=False,
-                    scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),
-                )
-                actors.append(made.remote())
+                strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index)
+                actors.append(process_actor(self.reserved, strategy))
             answers = [actor.place.remote(os.getcwd(), version("rlcore")) for actor in actors]
             places: list[Place] = _answers(answers)
             if signals:
