@@ -33,7 +33,7 @@ import learning_defaults
 import learning_presets
 import learning_tasks
 import numpy as np
-from side_by_side import MISSED, MeasurementFailed, circumstances, in_own_process
+from side_by_side import MISSED, MeasurementFailed, append_line, in_own_process, read_lines, shown
 from trainings import random_returns
 
 TARGET = 0.95
@@ -137,25 +137,14 @@ class ResultsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and path.read_bytes()[-1:] not in (b"", b"\n"):  # a line that a crash cut short
-            with path.open("a") as file:
-                file.write("\n")
 
     def of(self, task: str, case: Mapping[str, Any]) -> dict[Key, dict[str, Any]]:
-        """Trainings of this very case, by library and seed. A line cut short by a crash is skipped."""
-        found = {}
-        for line in self.path.read_text().splitlines() if self.path.exists() else ():
-            try:
-                result = json.loads(line)
-            except ValueError:
-                continue
-            if result["task"] == task and result["case"] == case:
-                found[result["library"], result["seed"]] = result
-        return found
+        """Trainings of this very case, by library and seed."""
+        lines = [line for line in read_lines(self.path) if line["task"] == task and line["case"] == case]
+        return {(line["library"], line["seed"]): line for line in lines}
 
     def append(self, result: Mapping[str, Any]) -> None:
-        with self.path.open("a") as file:  # a single short write: lines of two threads do not mix
-            file.write(json.dumps({**result, **circumstances()}) + "\n")
+        append_line(self.path, result)
 
 
 def train_missing(
@@ -239,15 +228,11 @@ class Row:
         counts = (f"{self.case['steps']:,}", str(len(self.seeds)))
         if "target" in self.case:
             counts = (*counts, f"{self.case['target']:,}")
-        return [self.task, f"`{self.case['env_id']}`", *counts, _shown(self.random), *entrants, ratio, interval]
+        return [self.task, f"`{self.case['env_id']}`", *counts, shown(self.random), *entrants, ratio, interval]
 
     def _entrant(self, library: str) -> str:
         means = [float(np.mean(result["returns"])) for result in self.results(library)]
-        return f"{_shown(self.score(library))} ({_shown(min(means))} to {_shown(max(means))})"
-
-
-def _shown(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        return f"{shown(self.score(library))} ({shown(min(means))} to {shown(max(means))})"
 
 
 def markdown(rows: Sequence[Row], comparison: Comparison) -> str:

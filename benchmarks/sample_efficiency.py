@@ -9,17 +9,16 @@ checkpoint in --folder by the same command; what it had learned since then is le
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from statistics import mean
 from time import process_time
-from typing import Any
 
 import attrs
 import click
-from side_by_side import MeasurementFailed, circumstances, in_own_process
+from side_by_side import MeasurementFailed, append_line, circumstances, in_own_process, read_lines, shown
 from trainings import random_returns
 
 from rlcore import Run
@@ -101,7 +100,8 @@ def train(preset: str, environment: str, seed: int, steps: int, folder: str, res
         while True:
             while missing and run.steps >= missing[0]:
                 score = run.evaluate(EPISODES, seed=seed).score
-                keep(Path(results), Point(preset, environment, seed, missing.pop(0), steps, score, seconds))
+                point = Point(preset, environment, seed, missing.pop(0), steps, score, seconds)
+                append_line(Path(results), attrs.asdict(point))
             started = process_time()
             if next(run, None) is None:
                 return
@@ -118,25 +118,10 @@ def key_of(point: Point) -> tuple[str, str, int, int]:
     return (point.preset, point.environment, point.seed, point.of)
 
 
-def keep(path: Path, point: Point) -> None:
-    """Append a point to the results file."""
-    with path.open("a") as file:
-        file.write(json.dumps({**attrs.asdict(point), "circumstances": circumstances()}) + "\n")
-
-
-def lines_of(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of the results file; one that was cut short by a crash is left out."""
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            continue
-
-
 def points(path: Path) -> list[Point]:
     """Read the results file."""
     names = [field.name for field in attrs.fields(Point)]
-    return [Point(**{name: line[name] for name in names}) for line in lines_of(path)]
+    return [Point(**{name: line[name] for name in names}) for line in read_lines(path)]
 
 
 def markdown(found: Sequence[Point], environment: str, steps: int) -> str:
@@ -145,24 +130,20 @@ def markdown(found: Sequence[Point], environment: str, steps: int) -> str:
     head = ["preset", "seeds", *at, "CPU hours", "return for each CPU hour"]
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
     random = mean(random_returns(environment, RANDOM_EPISODES, {}, ()))
-    rows.append(["random actions", "", *[number(random)] * len(at), "", ""])
+    rows.append(["random actions", "", *[shown(random)] * len(at), "", ""])
     for preset in dict.fromkeys(point.preset for point in found):
         of_preset = [point for point in found if point.preset == preset]
         cells = []
         for goal in goals(steps):
             scores = [point.score for point in of_preset if point.steps == goal]
-            spread = f" ({number(min(scores))} to {number(max(scores))})" if len(scores) > 1 else ""
-            cells.append(f"{number(mean(scores))}{spread}" if scores else "")
+            spread = f" ({shown(min(scores))} to {shown(max(scores))})" if len(scores) > 1 else ""
+            cells.append(f"{shown(mean(scores))}{spread}" if scores else "")
         ends = [point for point in of_preset if point.steps == steps]
         hours = mean(point.cpu_seconds for point in ends) / HOUR if ends else None
         gained = mean(point.score for point in ends) - random if ends else 0.0
-        costs = [f"{hours:.2f}", number(gained / hours)] if hours else ["", ""]
+        costs = [f"{hours:.2f}", shown(gained / hours)] if hours else ["", ""]
         rows.append([preset, str(len({point.seed for point in of_preset})), *cells, *costs])
     return f"{environment}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 @click.command(help=__doc__)

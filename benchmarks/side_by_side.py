@@ -12,7 +12,8 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module, metadata
 from pathlib import Path
@@ -182,6 +183,27 @@ def processor() -> str:
     except OSError:
         return platform.processor()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read a file of results, one line of JSON each; without the file, none. A line cut short by a crash is skipped."""
+    found = []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return found
+
+
+def append_line(path: Path, result: Mapping[str, Any]) -> None:
+    """Append a result, with where and when it was measured; a single short write, so that lines do not mix."""
+    cut_short = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")  # by a crash
+    with path.open("a") as file:
+        file.write("\n" * cut_short + json.dumps({**result, **circumstances()}) + "\n")
+
+
+def shown(value: float) -> str:
+    """A return as one reads it: ``1,234``, ``-0.955``."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def write_report(path: Path | None, report: dict[str, Any], figures: Sequence[Figure] = ()) -> None:
