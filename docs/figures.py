@@ -180,7 +180,7 @@ def front(found: Sequence[Cited]) -> str:
 
 def returns(markdown: str) -> str:
     """Return a drawing of the table of returns of ``docs/benchmarks.md``, whose rows ``learning.py`` wrote."""
-    task = r"((?:ppo|sac|td3|dqn|qrdqn|preset)-[\w-]+)(, best of \d)?"
+    task = r"((?:ppo|sac|td3|dqn|qrdqn|million|preset)-[\w-]+)(, best of \d)?"
     number = r"([\d.]+)"
     pattern = rf"^\| {task} \|.*\| {number} \| {number} to {number} \|$"
     rows = [
