@@ -72,7 +72,7 @@ def drawn(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
 def test_a_step_is_that_of_the_paper(trainer: CrossQTrainer) -> None:
     model = trainer.model
     batch = minibatch(trainer)
-    noise = trainer.draw_noise(batch)
+    noise = trainer.step_noise(batch)
     temperature = model.temperature.double()
     actor = network(model.actor, model.policy_head.linear)
     critics = [network(critic.body, critic.head) for critic in model.critics]

@@ -59,7 +59,7 @@ def test_gradients_and_losses_are_those_of_autograd(make_trainer: MakeTrainer, a
     trainer, batch = ready(make_trainer, network={"activation": activation, "num_layers": layers, "hidden_units": 24})
     by_hand = gradients_by_hand(trainer)
     assert by_hand is not None
-    noise = trainer.draw_noise(batch)
+    noise = trainer.step_noise(batch)
     q = trainer.model.q_values(trainer.model.critics, batch.inputs, batch.raw)
     assert 0 < int((q[0] <= q[1]).sum()) < 32
     plain = results(trainer, lambda *given: SACTrainer.gradients(trainer, *given), batch, noise)
@@ -97,7 +97,7 @@ def test_discrete_branches_are_left_to_autograd(make_trainer: MakeTrainer) -> No
 def test_importance_weights_are_left_to_autograd(make_trainer: MakeTrainer) -> None:
     trainer, batch = ready(make_trainer)
     by_hand = gradients_by_hand(trainer)
-    noise = trainer.draw_noise(batch)
+    noise = trainer.step_noise(batch)
     assert by_hand is not None
     batch.weight = torch.linspace(0.1, 1.0, 32)
     plain = results(trainer, lambda *given: SACTrainer.gradients(trainer, *given), batch, noise)
@@ -107,7 +107,7 @@ def test_importance_weights_are_left_to_autograd(make_trainer: MakeTrainer) -> N
 
 def test_they_name_every_method_of_the_plain_gradients(make_trainer: MakeTrainer) -> None:
     trainer, batch = ready(make_trainer)
-    noise = trainer.draw_noise(batch)
+    noise = trainer.step_noise(batch)
     for of, named in ((SACTrainer, GRADIENTS.methods), (SoftActorCritic, GRADIENTS.model_methods)):
         names = {method.__name__ for method in named}
         run = methods_that_run(of, SACTrainer.__module__, lambda: SACTrainer.gradients(trainer, batch, noise))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rlcore_devkit.environments import ImageIdentity
-from rlcore_sac.trainer import SACTrainer, StepNoise
+from rlcore_sac.trainer import SACTrainer
 from rlcore_torch import TransitionBatch
 
 ROWS = 6
@@ -43,12 +43,11 @@ def gradients(trainer: SACTrainer) -> list[Tensor]:
 def test_both_losses_have_the_gradients_of_images_that_are_encoded_for_each(make_trainer: Callable[..., Any]) -> None:
     trainer: SACTrainer = make_trainer(ImageIdentity(4))
     batch = images_of(trainer)
-    none = StepNoise(None, None, None)
     drawn, policy_loss = trainer.policy_loss(batch, None)
     (policy_loss + trainer.temperature_loss(drawn, None)).backward()
     trainer.critic_loss(batch, None).total.backward()
     expected = gradients(trainer)
-    trainer.gradients(batch, none)
+    trainer.gradients(batch, trainer.step_noise(batch))
     found = gradients(trainer)
     assert len(found) == len(expected) > 10
     for one, other in zip(expected, found, strict=True):

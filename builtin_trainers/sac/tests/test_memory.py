@@ -102,7 +102,7 @@ def test_a_gradient_step_burns_each_network_in_once_and_learns_the_same(
         if once:
             trainer.gradient_step(batch)
         else:
-            trainer.learn(batch, trainer.draw_noise(batch))
+            trainer.learn(batch, trainer.step_noise(batch))
         return [parameter.detach().clone() for parameter in trainer.model.parameters()]
 
     monkeypatch.setattr(Recurrent, "after", counted)

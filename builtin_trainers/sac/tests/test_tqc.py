@@ -78,7 +78,7 @@ def test_targets_are_the_smallest_quantiles_of_all_critics_together(
 ) -> None:
     trainer = made(make_trainer, rewards, dropped_quantiles=dropped)
     batch = random_batch(trainer, False, 3)
-    noise = trainer.draw_noise(batch)
+    noise = trainer.step_noise(batch)
     found = trainer.target(batch, noise.next, None)
     assert found.shape == (len(batch.reward), rewards, CRITICS * (QUANTILES - dropped))
     np.testing.assert_allclose(found, targets_of(trainer, batch, noise), rtol=1e-4, atol=1e-4)
@@ -89,7 +89,7 @@ def test_the_loss_is_that_of_quantile_regression_a_mean_over_all(make_trainer: M
     """Each pair of a quantile and a number of the target by itself."""
     trainer = made(make_trainer, 2)
     batch = random_batch(trainer, weighted, 4)
-    noise = trainer.draw_noise(batch)
+    noise = trainer.step_noise(batch)
     found = trainer.critic_loss(batch, noise.next)
     quantiles = quantiles_of(trainer, trainer.model.critics, batch.inputs, batch.raw)
     targets = np.array(targets_of(trainer, batch, noise))  # [B, R, J]
@@ -116,7 +116,7 @@ def test_the_loss_is_that_of_quantile_regression_a_mean_over_all(make_trainer: M
 def test_the_policy_maximizes_all_quantiles_and_its_entropy(make_trainer: MakeTrainer, value: str) -> None:
     trainer = made(make_trainer, dropped_quantiles=4, policy_value=value)
     batch = random_batch(trainer, False, 5)
-    noise = trainer.draw_noise(batch)
+    noise = trainer.step_noise(batch)
     drawn, loss = trainer.policy_loss(batch, noise.here)
     assert drawn.action is not None and drawn.log_prob is not None
     of_critics = quantiles_of(trainer, trainer.model.critics, batch.inputs, drawn.action).mean((2, 3))  # [N, B]

@@ -82,6 +82,7 @@ def counter(
     providers: list[RewardProvider] | None = None,
     inference: bool = False,
     network: Mapping[str, Any] = {},
+    kind: type[Counter] = Counter,
     **hyperparameters: Any,
 ) -> Counter:
     [behavior] = environment.behaviors.values()
@@ -92,7 +93,7 @@ def counter(
         reward_signals={f"reward {k}": None for k in range(len(providers or [0]))},
         max_steps=1000,
     )
-    return Counter(behavior_settings, behavior, run_of(*providers or (), inference=inference))
+    return kind(behavior_settings, behavior, run_of(*providers or (), inference=inference))
 
 
 def resumed(trainer: Counter, environment: Environment, **settings: Any) -> Counter:
@@ -204,6 +205,45 @@ def test_a_bounded_distribution_is_refused_such_an_action(named: str | None, tol
         UnsupportedSpace, match=rf"part 1 of the 2 continuous parts .* the bounds -1 and inf, and {told}"
     ):
         counter(unbounded(2, -1.0), network={"action_distribution": named})
+
+
+# ---------------------------------------------------------------- the noise of losses
+
+
+class SoftCounter(Counter):
+    soft_values = True
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_the_noise_of_a_gradient_step_is_drawn_in_one_order(n_steps: int) -> None:
+    environment = identity_hybrid(2)
+    trainer = counter(environment, kind=SoftCounter, batch_size=4, n_steps=n_steps)
+    learn(trainer, environment, 20)
+    generator = np.random.default_rng()
+    generator.bit_generator.state = trainer.generator.bit_generator.state
+    noise = trainer.step_noise(trainer.last)
+    np.testing.assert_array_equal(noise.here, generator.standard_normal((4, 2), np.float32))
+    np.testing.assert_array_equal(noise.next, generator.standard_normal((4, 2), np.float32))
+    if n_steps == 1:
+        assert noise.between is None
+    else:
+        np.testing.assert_array_equal(noise.between, generator.standard_normal((8, 2), np.float32))
+    drawn = generator.standard_normal((4, 2), np.float32)
+    expected = (0.3 * drawn).clip(-0.35, 0.35)
+    assert 0 < (np.abs(expected) == np.float32(0.35)).sum() < expected.size
+    np.testing.assert_array_equal(trainer.smoothing_noise(trainer.last, 0.3, 0.35), expected)
+    assert trainer.smoothing_noise(trainer.last, 0.0, 0.35) is None
+    assert trainer.generator.bit_generator.state == generator.bit_generator.state
+
+
+def test_without_continuous_parts_noise_has_no_columns() -> None:
+    environment = TinyCorridor(2)
+    trainer = counter(environment, batch_size=4)
+    learn(trainer, environment, 10)
+    before = trainer.generator.bit_generator.state
+    noise = trainer.step_noise(trainer.last)
+    assert noise.here.shape == noise.next.shape == (4, 0)
+    assert trainer.generator.bit_generator.state == before
 
 
 # ---------------------------------------------------------------- prioritized replay

@@ -37,6 +37,7 @@ from rlcore_torch import (
     Inputs,
     OffPolicyTrainer,
     Optimizer,
+    StepNoise,
     TransitionBatch,
     function_of_tensors,
     min_q,
@@ -58,7 +59,7 @@ class CrossQTrainer(OffPolicyTrainer):
         """Learn from one minibatch: the critics, and once in ``policy_delay`` times the policy and the temperature."""
         number = self.gradient_steps + 1  # the template counts a step when it is done
         moves_policy = number % self.hyperparameters.policy_delay == 0
-        return self.learn(batch, self.draw_noise(batch), moves_policy)
+        return self.learn(batch, self.step_noise(batch), moves_policy)
 
     @function_of_tensors()
     def learn(self, batch: TransitionBatch, noise: StepNoise, moves_policy: bool) -> GradientStep:
@@ -143,7 +144,7 @@ class CrossQTrainer(OffPolicyTrainer):
         excess = -drawn.log_prob.detach() - target_entropy
         return self.model.log_temperature.exp() * excess.mean()
 
-    # ------------------------------------------------------------ networks, optimizers, noise and statistics
+    # ------------------------------------------------------------ networks, optimizers and statistics
 
     def build_model(self, value_heads: int) -> SoftActorCritics:
         network = self.settings.network_settings
@@ -159,19 +160,6 @@ class CrossQTrainer(OffPolicyTrainer):
             "critics": self.make_optimizer(model.critics.parameters(), h.critic_learning_rate, betas=betas),
             "temperature": self.make_optimizer([model.log_temperature], h.temperature_learning_rate),
         }
-
-    def draw_noise(self, batch: TransitionBatch) -> StepNoise:
-        """Noise for the draws of one gradient step."""
-        here = self._noise_for(batch, batch.inputs)
-        after = self._noise_for(batch, batch.next_inputs)
-        between = None
-        if batch.between is not None:
-            between = self._noise_for(batch, batch.between.inputs)
-        return StepNoise(here, after, between)
-
-    def _noise_for(self, batch: TransitionBatch, inputs: Inputs) -> Tensor:
-        noise = self.standard_normal(batch, len(inputs[0]), self.behavior.continuous)
-        return torch.from_numpy(noise).to(self.device)
 
     @torch.no_grad()
     def _statistics(self, critic_loss: CriticLoss) -> dict[str, Tensor]:
@@ -191,12 +179,3 @@ class CriticLoss:
     q_values: Tensor  # [B, R] of the first critic
     # [B], under prioritized replay: the mean over both critics of the absolute error of the sum of values
     td_error: Tensor | None = None
-
-
-@attrs.frozen(eq=False)
-class StepNoise:
-    """Standard normal noise of one gradient step, each [rows, C]."""
-
-    here: Tensor  # at the observations acted on
-    next: Tensor  # at the ends of the stretches
-    between: Tensor | None  # at those between, with n_steps > 1

@@ -14,8 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore_sac.trainer import CriticLoss, Gradients, PolicyDraw, SACTrainer, SoftActorCritic, StepNoise
-from rlcore_torch import Acceleration, MinibatchStacks, SquashedGaussian, TransitionBatch, chosen_threads
+from rlcore_sac.trainer import CriticLoss, Gradients, PolicyDraw, SACTrainer, SoftActorCritic
+from rlcore_torch import (
+    Acceleration,
+    MinibatchStacks,
+    SquashedGaussian,
+    StepNoise,
+    TransitionBatch,
+    chosen_threads,
+)
 
 Function = Callable[..., Any]
 
@@ -60,7 +67,7 @@ class GradientsByHand:
         model = trainer.model
         rows = len(batch.inputs[0])
         plain = batch.weight is None and batch.after_ends is None and rows <= stacks.rows
-        if not plain or noise.here is None or noise.next is None or batch.raw is None:
+        if not plain or batch.raw is None:
             with torch.enable_grad():
                 gradients: Gradients = SACTrainer.gradients(trainer, batch, noise)
                 return gradients

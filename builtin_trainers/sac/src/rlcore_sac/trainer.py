@@ -45,6 +45,7 @@ from rlcore_torch import (
     OffPolicyTrainer,
     Optimizer,
     SquashedGaussian,
+    StepNoise,
     TransitionBatch,
     function_of_tensors,
     log_probabilities,
@@ -77,7 +78,7 @@ class SACTrainer(OffPolicyTrainer):
         """Learn from one minibatch."""
         number = self.gradient_steps + 1  # the template counts a step when it is done
         with self.burn_in_once(batch):  # no weight moves before all losses are computed
-            noise = self.draw_noise(batch)
+            noise = self.step_noise(batch)
             if number % self.hyperparameters.policy_delay:
                 return self.learn_critics(batch, noise)
             return self.learn(batch, noise)
@@ -212,7 +213,7 @@ class SACTrainer(OffPolicyTrainer):
             excess.append((drawn.entropies.detach() - target_entropy).mean(0))
         return (self.model.log_temperature * torch.cat(excess)).sum()
 
-    # ------------------------------------------------------------ networks, optimizers, noise and statistics
+    # ------------------------------------------------------------ networks, optimizers and statistics
 
     def build_model(self, value_heads: int) -> SoftActorCritic:
         network = self.settings.network_settings
@@ -235,23 +236,6 @@ class SACTrainer(OffPolicyTrainer):
     def _critics(self) -> list[str]:
         """The names of the critics' optimizers."""
         return [f"critic_{k}" for k in range(self.hyperparameters.num_critics)]
-
-    def draw_noise(self, batch: TransitionBatch) -> StepNoise:
-        """Noise for the draws of one gradient step."""
-        here = self._noise_for(batch, batch.inputs)
-        after = self._noise_for(batch, batch.next_inputs)
-        between = None
-        if batch.between is not None:
-            between = self._noise_for(batch, batch.between.inputs)
-        return StepNoise(here, after, between)
-
-    def _noise_for(self, batch: TransitionBatch, inputs: Inputs) -> Tensor | None:
-        """Standard normal noise for draws at ``inputs`` of a batch, a row for each; None without continuous parts."""
-        continuous = self.policy.layout.continuous
-        if not continuous:
-            return None
-        noise = self.standard_normal(batch, len(inputs[0]), continuous)
-        return torch.from_numpy(noise).to(self.device)
 
     @torch.no_grad()
     def _statistics(self, drawn: PolicyDraw, policy_loss: Tensor, critic_loss: CriticLoss) -> dict[str, Tensor]:
@@ -303,15 +287,6 @@ class CriticLoss:
     q_values: Tensor  # [B, R] of the first critic
     # [B], under prioritized replay: the mean over the critics of the absolute error of the sum of values
     td_error: Tensor | None = None
-
-
-@attrs.frozen(eq=False)
-class StepNoise:
-    """Standard normal noise of one gradient step, each [rows, continuous]; None without continuous parts."""
-
-    here: Tensor | None  # at the observations acted on
-    next: Tensor | None  # at the ends of the stretches
-    between: Tensor | None  # at those between, with n_steps > 1
 
 
 class Gradients(NamedTuple):

@@ -168,12 +168,7 @@ class TD3Trainer(OffPolicyTrainer):
     def draw_target_noise(self, batch: TransitionBatch) -> Tensor | None:
         """Clipped noise [B, C] for the actions of the target actor; None without noise."""
         h = self.hyperparameters
-        if not h.target_noise:
-            return None
-        normal = self.standard_normal(batch, len(batch.inputs[0]), self.behavior.continuous)
-        limit = h.target_noise_clip
-        noise = (h.target_noise * normal).clip(-limit, limit)
-        return torch.from_numpy(noise).to(self.device)
+        return self.smoothing_noise(batch, h.target_noise, h.target_noise_clip)
 
     @torch.no_grad()
     def _statistics(self, critic_loss: CriticLoss) -> dict[str, Tensor]:

@@ -81,7 +81,7 @@ class TQCTrainer(OffPolicyTrainer):
         critic_loss = losses.mean()
 
         # The policy maximizes the mean of all quantiles of all critics, and its entropy.
-        action, log_prob = model.draw(batch.inputs, self.noise(batch, batch.inputs))
+        action, log_prob = model.draw(batch.inputs, self.noise_for(batch, batch.inputs))
         drawn = model.quantiles(model.critics, batch.inputs, action, frozen=True)
         value = drawn.mean((2, 3)).sum(1)  # [B]
         temperature = model.log_temperature.detach().exp()
@@ -119,7 +119,7 @@ class TQCTrainer(OffPolicyTrainer):
         rewards = len(self.providers)  # they share the entropy
         temperature = model.log_temperature.exp()
 
-        action, log_prob = model.draw(batch.next_inputs, self.noise(batch, batch.next_inputs))
+        action, log_prob = model.draw(batch.next_inputs, self.noise_for(batch, batch.next_inputs))
         quantiles = model.quantiles(model.targets, batch.next_inputs, action)
         pooled = quantiles.flatten(2).sort(2).values  # [B, R, N M]
         count = h.num_critics * (h.num_quantiles - h.dropped_quantiles)
@@ -130,15 +130,10 @@ class TQCTrainer(OffPolicyTrainer):
         reward = batch.reward
         steps = batch.between
         if steps is not None:  # the entropy of the steps between, with n_steps > 1
-            _, log_prob = model.draw(steps.inputs, self.noise(batch, steps.inputs))
+            _, log_prob = model.draw(steps.inputs, self.noise_for(batch, steps.inputs))
             bonus = -temperature * log_prob.view(len(steps.discount), -1, 1) / rewards
             reward = reward + (steps.discount * bonus).sum(0)
         return reward.unsqueeze(2) + batch.discount.unsqueeze(2) * value
-
-    def noise(self, batch: TransitionBatch, inputs: Inputs) -> Tensor:
-        """Return standard normal noise for a draw at each row of ``inputs``."""
-        drawn = self.standard_normal(batch, len(inputs[0]), self.behavior.continuous)
-        return torch.from_numpy(drawn).to(self.device)
 
 
 def quantile_huber(quantiles: Tensor, target: Tensor) -> Tensor:

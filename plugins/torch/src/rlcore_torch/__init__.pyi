@@ -68,6 +68,7 @@ from .off_policy.replay_sampler import ReplaySampler as ReplaySampler
 from .off_policy.replay_sampler import Sample as Sample
 from .off_policy.replay_sampler import create_replay_sampler as create_replay_sampler
 from .off_policy.replay_sequences import SequenceRows as SequenceRows
+from .off_policy.step_noise import StepNoise as StepNoise
 from .off_policy.trainer import OffPolicyTrainer as OffPolicyTrainer
 from .off_policy.transition_batch import ActionBatch as ActionBatch
 from .off_policy.transition_batch import TransitionBatch as TransitionBatch

@@ -33,11 +33,12 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
-from rlcore_torch.networks.sequence_inputs import SequenceInputs
+from rlcore_torch.networks.sequence_inputs import Inputs, SequenceInputs
 from rlcore_torch.off_policy.batch_reader import BatchReader
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import Rows
 from rlcore_torch.off_policy.replay_sequences import SequenceRows, sequences_around
+from rlcore_torch.off_policy.step_noise import StepNoise
 from rlcore_torch.off_policy.transition_batch import TransitionBatch
 from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.optimizer import Optimizer
@@ -202,6 +203,33 @@ class MinibatchTrainer(TorchTrainer):
         of_each = rows // len(batch.rows.places)
         drawn = self.generator.standard_normal((of_each * batch.rows.total, columns), dtype=np.float32)
         return batch.rows.of_own(drawn)
+
+    def noise_for(self, batch: TransitionBatch, inputs: Inputs) -> Tensor:
+        """Draw standard normal noise [rows, C] for an action at each row of ``inputs``, which are of ``batch``.
+
+        C are the continuous parts of an action. It is :meth:`standard_normal` on the device of the network.
+        """
+        noise = self.standard_normal(batch, len(inputs[0]), self.behavior.continuous)
+        return torch.from_numpy(noise).to(self.device)
+
+    def step_noise(self, batch: TransitionBatch) -> StepNoise:
+        """Draw the noise of a gradient step whose losses draw an action at each observation of ``batch``."""
+        here = self.noise_for(batch, batch.inputs)
+        after = self.noise_for(batch, batch.next_inputs)
+        between = None
+        if batch.between is not None:
+            between = self.noise_for(batch, batch.between.inputs)
+        return StepNoise(here, after, between)
+
+    def smoothing_noise(self, batch: TransitionBatch, deviation: float, limit: float) -> Tensor | None:
+        """Draw noise [B, C] for the actions of a deterministic target policy, as TD3 does (arXiv:1802.09477, eq. 14).
+
+        Its standard deviation is ``deviation``, and it is clipped to ``limit``. None if ``deviation`` is 0.
+        """
+        if not deviation:
+            return None
+        noise = self.noise_for(batch, batch.inputs)
+        return (deviation * noise).clamp(-limit, limit)
 
     def summarize(self, steps: Sequence[GradientStep], shares: Sequence[float] = ()) -> dict[str, float]:
         """Average each statistic over the gradient steps that have it. Raises TrainingDiverged if one is not finite.
