@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 # Before numpy is imported here or in a process that a test starts: several processes run tests side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -115,6 +116,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return next((k for k, mark in enumerate(LONGEST) if item.get_closest_marker(mark)), len(LONGEST))
 
     items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Run the tests of a class in one process, which makes what they share once, such as the training of an unchanged
+    script. Any other test without a group runs wherever a process is free.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class LoadClassScheduling(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            scope: str = super()._split_scope(nodeid)
+            owner, _, _ = nodeid.partition("[")[0].rpartition("::")
+            is_of_class = scope == nodeid and "::" in owner
+            return owner if is_of_class else scope
+
+    return LoadClassScheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
