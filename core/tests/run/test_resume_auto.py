@@ -268,10 +268,20 @@ def test_another_process_is_waited_for_and_then_the_run_continues(
     while not files().steps:
         next(run)
     run.close("interrupted")
-    other = hold(files().path, 1.5)
-    begun = time.monotonic()
+    before = files().steps
+    other = hold(files().path, 60.0)
+    meanwhile = []
+
+    def end_the_other() -> None:
+        while "; waits up to 120 s" not in caplog.text:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        meanwhile.append(files().steps)
+        other.kill()
+
+    threading.Thread(target=end_the_other, daemon=True).start()
     make_run(AUTO).train()
-    assert time.monotonic() - begun > 1.0 and files().result["outcome"] == "done"
+    assert meanwhile == [before] and files().result["outcome"] == "done"
     line = next(message for message in caplog.messages if "waits up to 120 s" in message)
     assert f"another process is writing to this run (process {other.pid} on {socket.gethostname()}, boot " in line
     assert ", Slurm job 4711, since 20" in line
@@ -282,8 +292,9 @@ def test_another_process_is_waited_for_and_then_the_run_continues(
     "settings", [{"resume": "auto", "wait_for_lock": 0.5}, {"resume": True}, {"wait_for_lock": 0.5}]
 )
 def test_a_process_that_does_not_end_is_named_and_its_lock_is_never_broken(
-    make_run: Any, files: Any, settings: dict[str, Any]
+    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture, settings: dict[str, Any]
 ) -> None:
+    caplog.set_level("INFO", "rlcore")
     run = make_run(AUTO)
     while not files().steps:
         next(run)
@@ -295,7 +306,10 @@ def test_a_process_that_does_not_end_is_named_and_its_lock_is_never_broken(
     begun = time.monotonic()
     with pytest.raises(RunStateError) as caught:
         make_run({f"checkpoint_settings.{key}": value for key, value in settings.items()}).train()
-    assert (time.monotonic() - begun > 0.5) == ("wait_for_lock" in settings)
+    waits = "wait_for_lock" in settings
+    assert ("; waits up to 0.5 s" in caplog.text) == waits
+    assert not waits or time.monotonic() - begun > 0.5
+    assert other.poll() is None, "it waits no longer than it says"
     other.kill()
     other.wait()
     assert f"(process {other.pid} on {socket.gethostname()}" in str(caught.value)
