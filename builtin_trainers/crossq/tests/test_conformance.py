@@ -54,3 +54,7 @@ class TestCrossQWithEveryOption(TrainerConformance):
     }
     steps = 20
     learns_within = 4000
+
+    @pytest.mark.learning
+    def test_learns(self) -> None:
+        super().test_learns()

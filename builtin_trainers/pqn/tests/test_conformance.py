@@ -22,6 +22,7 @@ class TestPQN(TrainerConformance):
     settings = {"network_settings": {**NETWORK, "normalize": True}}
 
 
+@pytest.mark.learning
 class TestPQNWithAdamAndShortTrajectories(TrainerConformance):
     trainer = "pqn"
     hyperparameters = {**SMALL, "optimizer": None, "normalize_rewards": True, "lambd": 0.0}

@@ -46,6 +46,10 @@ class TestSACWithEveryOption(TrainerConformance):
     steps = 20
     learns_within = 2000
 
+    @pytest.mark.learning
+    def test_learns(self) -> None:
+        super().test_learns()
+
 
 TQC = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4, "num_critics": 2, "num_quantiles": 5}
 

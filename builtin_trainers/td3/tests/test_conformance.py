@@ -62,6 +62,10 @@ class TestTD3WithEveryOption(TrainerConformance):
     steps = 20
     learns_within = 2500
 
+    @pytest.mark.learning
+    def test_learns(self) -> None:
+        super().test_learns()
+
 
 @pytest.mark.learning
 class TestTD3WithMemory(MemoryTrainerConformance):

@@ -34,6 +34,7 @@ class TestTD7(TrainerConformance):
     learns_within = 4000
 
 
+@pytest.mark.learning
 class TestTD7WithOtherOptions(TrainerConformance):
     trainer = "td7"
     hyperparameters = {**SMALL, "replay_sampler": None, "actor_delay": 1, "learning_rate_schedule": "linear"}

@@ -22,12 +22,14 @@ class TestAPPO(TrainerConformance):
     settings = {"network_settings": {**NETWORK, "normalize": True}}
 
 
+@pytest.mark.learning
 class TestIMPALA(TrainerConformance):
     trainer = "impala"
     hyperparameters = {**SMALL, "shared_critic": True}
     settings = {"network_settings": NETWORK, "time_horizon": 16}
 
 
+@pytest.mark.learning
 class TestAPPOWithMemory(MemoryTrainerConformance):
     trainer = "appo"
     hyperparameters = SMALL

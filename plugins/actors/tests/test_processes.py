@@ -122,7 +122,7 @@ def test_summaries_have_lags_queue_and_dropped_fragments(make_run: MakeRun) -> N
     ("environment", "options", "kind", "message"),
     [
         ("coridor", {}, ConfigError, "environment.id: unknown environment 'coridor'"),
-        ("corridor", {"lenght": 3}, ConfigError, "environment.options"),
+        pytest.param("corridor", {"lenght": 3}, ConfigError, "environment.options", marks=pytest.mark.faults),
     ],
 )
 def test_a_mistake_in_an_actor_is_reported_as_in_one_process(
