@@ -6,13 +6,18 @@ made-up observations, so the time of a simulator does not hide that of the train
 a process of its own. A round measures every entrant once, in turn, and a share is taken within a round, by the wall
 clock and by the processor's. Pinned trainings may use one core, free ones two. ``threads`` is the choice between one
 thread and two, which is off with one core and with PPO.
+
+With ``--preset`` instead, an evaluation of an untrained policy and a training of a thousand steps with the values of
+these presets, pinned to one core.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
@@ -40,6 +45,10 @@ TRAININGS = {
     "td3 pendulum": ("td3", TD3_PENDULUM, 0.5),
     "dqn cartpole": ("dqn", CARTPOLE, 0.8),
 }
+PRESET_TASK = "Pendulum-v1"
+EVALUATED_EPISODES = 20  # of 200 steps
+TRAINED_STEPS = 1000
+RANDOM_STEPS = 300  # before them
 EVERYTHING = "all pieces"
 NOTHING = "plain PyTorch"
 PIECES = ("by_hand", "acting", "flat_adam", "threads")
@@ -105,6 +114,66 @@ def measure(training: str, piece: str, pinned: bool, scale: float, seed: int) ->
     return [steps / (perf_counter() - started), steps / (process_time() - processor_started)]
 
 
+def measure_preset(preset: str, piece: str, trains: bool, scale: float, seed: int) -> list[float]:
+    """Agent steps per second of a training or an evaluation with a preset, by the wall clock and by the processor's."""
+    from rlcore import Run
+
+    pin_to_one_core()
+    if piece in PIECES:
+        switch_off(piece)
+    steps = RANDOM_STEPS + round(TRAINED_STEPS * scale)
+    episodes = max(1, round(EVALUATED_EPISODES * scale))
+    with TemporaryDirectory() as results:
+        configuration: dict[str, Any] = {
+            "preset": preset,
+            "environment": {"id": PRESET_TASK},
+            "env_settings": {"seed": seed},
+            "default_settings": {
+                "hyperparameters": {"buffer_init_steps": RANDOM_STEPS, "save_replay_buffer": False},
+                "max_steps": steps,
+                "checkpoint_interval": steps,
+            },
+            "checkpoint_settings": {"run_id": "benchmark", "results_dir": results},
+            "torch_settings": {"fast_cpu": piece != NOTHING, "num_threads": 1},
+        }
+        with Run(configuration) as run:
+            run.evaluate(1)
+            started = perf_counter()
+            processor_started = process_time()
+            if trains:
+                run.train()
+                taken = float(run.steps)
+            else:
+                (result,) = run.evaluate(episodes).behaviors.values()
+                taken = result.mean_length * result.episodes
+            return [taken / (perf_counter() - started), taken / (process_time() - processor_started)]
+
+
+def compare_presets(presets: Sequence[str], rounds: int, scale: float, console: Console) -> dict[str, Any]:
+    """Print and return what acting in NumPy brings to evaluations and trainings with ``presets``."""
+    table = Table(title=f"What acting in NumPy brings on {PRESET_TASK}", caption="medians, turn by turn")
+    for column in ("preset", "of", "PyTorch steps/s", "NumPy steps/s", "wall clock", "CPU time"):
+        table.add_column(column, justify="left" if column in ("preset", "of") else "right")
+    results: dict[str, Any] = {}
+    for preset in presets:
+        for trains in (False, True):
+            kind = "training" if trains else "evaluation"
+
+            def one(piece: str, preset: str = preset, trains: bool = trains) -> list[float]:
+                arguments = {"preset": preset, "piece": piece, "trains": trains, "scale": scale, "seed": 1}
+                figures: list[float] = in_own_process("fast_cpu:measure_preset", **arguments)
+                return figures
+
+            speeds = alternate([EVERYTHING, "acting"], rounds, one)
+            results[f"{preset}, {kind}"] = speeds
+            turns = list(zip(speeds[EVERYTHING], speeds["acting"], strict=True))
+            fast, slow = (median(turn[way][0] for turn in turns) for way in (0, 1))
+            wall, processor = (median(a[clock] / b[clock] for a, b in turns) - 1 for clock in (0, 1))
+            table.add_row(preset, kind, f"{slow:,.0f}", f"{fast:,.0f}", f"{wall:+.0%}", f"{processor:+.0%}")
+    console.print(table)
+    return results
+
+
 def compare(training: str, pinned: bool, rounds: int, scale: float, console: Console) -> dict[str, list[list[float]]]:
 
     def one(piece: str) -> list[float]:
@@ -123,16 +192,28 @@ def compare(training: str, pinned: bool, rounds: int, scale: float, console: Con
 @click.option(
     "--training", "trainings", multiple=True, type=click.Choice(list(TRAININGS)), help="Only this one; repeatable."
 )
+@click.option("--preset", "presets", multiple=True, help="Measure this preset instead; repeatable.")
 @click.option("--core", type=click.Choice(["pinned", "free"]), help="Only pinned to one core, or only free.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all figures to this file.")
-def main(rounds: int, scale: float, trainings: tuple[str, ...], core: str | None, json_file: Path | None) -> None:
+def main(
+    rounds: int,
+    scale: float,
+    trainings: tuple[str, ...],
+    presets: tuple[str, ...],
+    core: str | None,
+    json_file: Path | None,
+) -> None:
     console = Console()
+    if presets:
+        results = compare_presets(presets, rounds, scale, console)
+        write_report(json_file, {"benchmark": "fast_cpu", "rounds": rounds, "results": results})
+        return
     table = Table(
         title="What each piece brings", caption="medians, turn by turn: by the wall clock, and below by CPU time"
     )
     for column in ("training", "core", "steps/s", *PIECES, "all"):
         table.add_column(column, justify="left" if column in ("training", "core") else "right")
-    results: dict[str, Any] = {}
+    results = {}
     worth = dict.fromkeys(PIECES, 0.0)
     for training in trainings or tuple(TRAININGS):
         for cores in [core] if core else ["pinned", "free"]:

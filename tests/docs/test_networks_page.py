@@ -23,6 +23,7 @@ def test_the_example_of_batch_normalization_moves_statistics_once_and_acts_with_
     hidden = values.hidden(joint).relu()
     torch.testing.assert_close(values.norm.running_mean, 0.01 * hidden.mean(0))
     torch.testing.assert_close(acted, values(joint)[:1])
+    torch.testing.assert_close(names["folded"], acted, rtol=1e-5, atol=1e-6)
     assert (acted - names["here"][:1]).abs() > 1e-3
 
 

@@ -160,3 +160,20 @@ def test_acting_moves_no_statistics(trainer: CrossQTrainer) -> None:
     trainer.policy.act(seen)
     trainer.policy.act(seen, deterministic=False)
     assert unmoved(trainer.model, before, "")
+
+
+def test_after_each_update_the_policy_acts_by_what_it_learned(make_trainer: MakeTrainer) -> None:
+    environment = identity_continuous(4)
+    trainer = make_trainer(environment, policy_delay=1, torch_settings={"fast_cpu": True})
+    (observation,) = trainer.behavior.observations
+    seen = np.random.default_rng(0).standard_normal((4, *observation.shape), np.float32)
+    earlier = None
+    for _ in range(3):
+        learn(trainer, environment, 8)
+        columns, _ = trainer.policy.parameters({observation.name: seen}, None)
+        actor = network(trainer.model.actor, trainer.model.policy_head.linear).eval()
+        with torch.no_grad():
+            expected = actor(torch.from_numpy(seen).double()).numpy()
+        np.testing.assert_allclose(columns, expected, rtol=1e-5, atol=1e-5)
+        assert earlier is None or np.abs(expected - earlier).max() > 1e-3, "nothing was learned"
+        earlier = expected

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+import torch
 
 from rlcore import ObservationSpec
+from rlcore_devkit.conformance.states import assert_equal
 from rlcore_onnx.runtime import load
-from rlcore_torch import ActorPolicy, DeterministicTanh, NetworkSettings
+from rlcore_torch import ActorPolicy, BatchNorm, DeterministicTanh, NetworkSettings, model_state
 from rlcore_torch.networks.distributions import BUILT_IN
 from rlcore_torch.networks.layers import ACTIVATIONS as KNOWN
 from rlcore_torch.policy.untrained import untrained_policy
@@ -62,6 +67,42 @@ def test_images_of_bytes_of_any_span(make_behavior: Any, export: Any, high: Any,
 )
 def test_other_networks(make_policy: Make, export: Any, settings: dict[str, Any]) -> None:
     export(make_policy("lstm", "hybrid", **settings))
+
+
+def normalized(policy: ActorPolicy) -> ActorPolicy:
+    """Give every batch normalization a factor, a shift and statistics of its own."""
+    with torch.no_grad():
+        for layer in policy.model.modules():
+            if isinstance(layer, BatchNorm):
+                layer.weight.uniform_(0.5, 2.0)
+                layer.bias.uniform_(-1.0, 1.0)
+                layer.running_mean.uniform_(-1.0, 1.0)
+                layer.running_var.uniform_(0.5, 2.0)
+    return policy
+
+
+def operators(path: Path) -> Counter[str]:
+    """How often each operator is in the file, without those that name constants."""
+    nodes = onnx.load(path).graph.node
+    return Counter(node.op_type for node in nodes if node.op_type not in ("Constant", "Identity"))
+
+
+@pytest.mark.parametrize("profile", ["generic", "unity", "godot"])
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_batch_normalization_has_no_operators(make_policy: Make, export: Any, place: str, profile: str) -> None:
+    """The file of a plain network has as many of each. The export compares the file with the policy."""
+    plain = export(make_policy("mlp", "continuous", activation="relu"), profile=profile)
+    policy = normalized(make_policy("mlp", "continuous", activation="relu", batch_norm=place))
+    before = model_state(policy.model)
+    path = export(policy, profile=profile)
+    assert operators(path) == operators(plain)
+    assert_equal(model_state(policy.model), before)
+
+
+def test_batch_normalization_in_residual_blocks(make_policy: Make, export: Any) -> None:
+    """It stays where it is: nothing linear follows it alone."""
+    policy = normalized(make_policy("mlp", "continuous", batch_norm="post", blocks="residual"))
+    assert operators(export(policy))["Sub"] > 0
 
 
 def test_a_deterministic_actor(make_policy: Make, export: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import math
 import warnings
@@ -16,12 +17,12 @@ import torch
 from onnx import helper, numpy_helper
 from torch import Tensor, nn
 from torch.jit._trace import TracerWarning
-from torch.nn.functional import linear
+from torch.nn import functional
 
 from rlcore import BehaviorSpec, ExportAbout, UnsupportedExport, one_line
 from rlcore_onnx.metadata import KEY, Metadata
 from rlcore_onnx.profiles import PROFILES, Profile
-from rlcore_torch import PolicyModule, Recurrent
+from rlcore_torch import BatchNorm, FoldedLayer, PolicyModule, Recurrent, folded_actor
 
 BATCH = "batch"
 """The name of the first axis of every input and output, whose size is not fixed."""
@@ -51,6 +52,7 @@ def convert(
         )
     profile = PROFILES[profile_name](behavior, memory_size, noise_size)
     if isinstance(module, PolicyModule):
+        module = folded(module)
         for part in module.modules():
             if isinstance(part, Recurrent):
                 part.step = partial(recurrent_step, part)  # type: ignore[method-assign]
@@ -77,6 +79,30 @@ def convert(
     return model, metadata
 
 
+def folded(module: PolicyModule) -> PolicyModule:
+    """Return a copy whose linear layers do what batch normalization did: the file has no operators for it.
+
+    ``module`` itself where the policy has none, and where other layers are beside it.
+    """
+    layers = folded_actor(module.model)
+    if layers is None or not any(isinstance(part, BatchNorm) for part in module.model.actor.modules()):
+        return module
+    module = copy.deepcopy(module)
+    *hidden, head = [linear_layer(layer) for layer in layers]
+    module.model.actor.layers = nn.ModuleList(hidden)
+    module.model.policy_head.linear = head
+    return module
+
+
+def linear_layer(layer: FoldedLayer) -> nn.Linear:
+    """Return a module of the weights, without a gradient."""
+    outputs, inputs = layer.weight.shape
+    linear = nn.Linear(inputs, outputs, device="meta")  # draws no weights
+    linear.weight = nn.Parameter(layer.weight, requires_grad=False)
+    linear.bias = nn.Parameter(layer.bias, requires_grad=False)
+    return linear
+
+
 def gumbel(normal: Tensor) -> Tensor:
     """Turn normal numbers [R, N] into standard Gumbel numbers: -log(-log(u)) for u = (1 + erf(e / sqrt 2)) / 2."""
     u = (torch.erf(normal * math.sqrt(0.5)) + 1.0) * 0.5
@@ -88,8 +114,8 @@ def recurrent_step(recurrent: Recurrent, x: Tensor, memory: Tensor) -> tuple[Ten
     layer = recurrent.layer
     units = recurrent.features
     h = memory if isinstance(layer, nn.GRU) else memory[:, :units]
-    of_x = linear(x, layer.weight_ih_l0, layer.bias_ih_l0)
-    of_h = linear(h, layer.weight_hh_l0, layer.bias_hh_l0)
+    of_x = functional.linear(x, layer.weight_ih_l0, layer.bias_ih_l0)
+    of_h = functional.linear(h, layer.weight_hh_l0, layer.bias_hh_l0)
     if isinstance(layer, nn.GRU):
         reset_x, kept_x, new_x = of_x.split(units, dim=1)  # type: ignore[no-untyped-call]
         reset_h, kept_h, new_h = of_h.split(units, dim=1)  # type: ignore[no-untyped-call]

@@ -37,6 +37,9 @@ from .networks.distributions import SquashedGaussian as SquashedGaussian
 from .networks.distributions import StateDependentGaussian as StateDependentGaussian
 from .networks.distributions import make_distribution as make_distribution
 from .networks.encoders import make_encoder as make_encoder
+from .networks.folding import FoldedLayer as FoldedLayer
+from .networks.folding import folded_actor as folded_actor
+from .networks.folding import folded_layers as folded_layers
 from .networks.heads import PolicyHead as PolicyHead
 from .networks.inputs import ObservationInputs as ObservationInputs
 from .networks.layers import Dropout as Dropout

@@ -1,4 +1,4 @@
-"""Acting in NumPy: :meth:`rlcore_torch.Actor.policy` for a few rows of plain networks.
+"""Acting in NumPy: :meth:`rlcore_torch.Actor.policy` for a few rows of linear layers, batch normalization folded.
 
 On eight rows the arithmetic of a small network takes a quarter of the time that PyTorch needs to dispatch it.
 ``torch_settings.fast_cpu: false`` runs without it.
@@ -14,64 +14,83 @@ import torch
 from torch import nn
 
 from rlcore_torch.arrays import FloatArray
+from rlcore_torch.networks.batch_norm import BatchNorm
 from rlcore_torch.networks.bodies import Body
 from rlcore_torch.networks.distributions import ActionDistribution
-from rlcore_torch.networks.heads import PolicyHead
+from rlcore_torch.networks.folding import folded_actor
 from rlcore_torch.networks.inputs import ObservationInputs, to_numpy
 from rlcore_torch.networks.layers import is_plain_linear
 from rlcore_torch.networks.models import Actor
 
-# Vector observations [R, size] to columns of the continuous parts [R, ...] and logits [R, logits].
-NumpyActor = Callable[[FloatArray], tuple[FloatArray | None, FloatArray | None]]
-
 MOST_ROWS = 128  # above this PyTorch's products are faster
 
 
-def numpy_actor(model: Actor) -> NumpyActor | None:
-    """:meth:`Actor.policy` in NumPy, normalization included.
+class NumpyActor:
+    """:meth:`Actor.policy` in NumPy, normalization included; :func:`numpy_actor` makes one.
 
-    None for images, entities, encoders, goals and memory, for an actor that overrides any part, and for an activation
-    that is not in :data:`NUMPY_FUNCTIONS`.
-
-    The returned function reads the model's own weights, so updates in place need no other call. Call it again if the
-    normalizer changes, or if parameters move to other memory.
+    It reads the model's own weights, so that updates in place need no other call. Weights with folded batch
+    normalization are copies.
     """
-    if not _is_plain(model):
+
+    def __init__(self, model: Actor, arrays: Sequence[FloatArray]) -> None:
+        """``arrays`` are the :func:`numpy_layers` of ``model``."""
+        self._model = model
+        self._arrays = arrays
+        self._split: Any = model.policy_head.split
+        self._activate = NUMPY_FUNCTIONS[model.actor.activation]
+        self._has_copies = any(isinstance(layer, BatchNorm) for layer in model.actor.modules())
+
+    def refresh_copies(self) -> None:
+        """Call after weights or running statistics changed."""
+        if self._has_copies:
+            self._arrays = numpy_layers(self._model) or self._arrays
+
+    def __call__(self, x: FloatArray) -> tuple[FloatArray | None, FloatArray | None]:
+        """Return columns of the continuous parts [R, ...] and logits [R, logits] of vector observations x [R, size]."""
+        columns, logits = self._split(numpy_network(x, self._arrays, self._activate))
+        return columns, logits
+
+
+def numpy_actor(model: Actor) -> NumpyActor | None:
+    """Return :meth:`Actor.policy` in NumPy.
+
+    None for images, entities, encoders, goals and memory, for an actor that overrides any part, for other layers than
+    those of :func:`rlcore_torch.folded_actor`, and for an activation that is not in :data:`NUMPY_FUNCTIONS`. Call it
+    again if the normalizer of observations changes, or if parameters move to other memory.
+    """
+    if type(model.inputs) is not ObservationInputs or not _reads_vectors(model.actor):
         return None
     arrays = numpy_layers(model)
-    activate = NUMPY_FUNCTIONS[model.actor.activation]
-    split: Any = model.policy_head.split
-    return lambda x: split(numpy_network(x, arrays, activate))
+    return None if arrays is None else NumpyActor(model, arrays)
 
 
-def _is_plain(model: Actor) -> bool:
-    return (
-        type(model).policy is Actor.policy
-        and "policy" not in model.__dict__
-        and type(model.inputs) is ObservationInputs
-        and type(model.policy_head) is PolicyHead
-        and not model.policy_head.reads_features
-        and is_plain_body(model.actor, model.policy_head.linear)
-    )
-
-
-def is_plain_body(body: Body, head: nn.Module) -> bool:
-    """Whether vector observations pass through linear layers alone in ``body`` and ``head``, and known activations."""
+def _reads_vectors(body: Body) -> bool:
+    """Whether vector observations enter the layers as they are, and the activation is known."""
     return (
         type(body) is Body
         and body.plain
         and not body.images
         and body.recurrent is None
         and body.activation in NUMPY_FUNCTIONS
-        and all(is_plain_linear(layer) for layer in (*body.layers, head))
     )
 
 
-def numpy_layers(model: Actor) -> list[FloatArray]:
-    """Shift, factor and limit of the normalization, if there is one; weight [in, out] and bias [out] of each layer."""
+def is_plain_body(body: Body, head: nn.Module) -> bool:
+    """Whether vector observations pass through linear layers alone in ``body`` and ``head``, and known activations."""
+    return _reads_vectors(body) and all(is_plain_linear(layer) for layer in (*body.layers, head))
+
+
+def numpy_layers(model: Actor) -> list[FloatArray] | None:
+    """Shift, factor and limit of the normalization, if there is one; weight [in, out] and bias [out] of each layer.
+
+    Batch normalization is folded into the layers. None for layers that :func:`rlcore_torch.folded_actor` does not know.
+    """
+    folded = folded_actor(model)
+    if folded is None:
+        return None
     arrays = normalization(model.inputs)
-    for layer in (*model.actor.layers, model.policy_head.linear):
-        arrays += [to_numpy(layer.weight).T, to_numpy(layer.bias)]
+    for weight, bias in folded:
+        arrays += [to_numpy(weight).T, to_numpy(bias)]
     return arrays
 
 

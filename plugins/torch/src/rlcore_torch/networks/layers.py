@@ -72,7 +72,12 @@ def frozen_call(layer: nn.Module, *x: Tensor) -> Tensor:
 
 def is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
     """Whether ``layer`` only multiplies by its weight and adds its bias: no hooks, no parametrization, no subclass."""
-    if type(layer) is not nn.Linear or layer.bias is None or "forward" in layer.__dict__:
+    return type(layer) is nn.Linear and layer.bias is not None and is_unchanged(layer)
+
+
+def is_unchanged(layer: nn.Module) -> bool:
+    """Whether ``layer`` computes what its class does: no hooks, no function of its own."""
+    if "forward" in layer.__dict__:
         return False
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
     return not any(hooks)

@@ -149,8 +149,6 @@ class OffPolicyTrainer(MinibatchTrainer):
         self.action_generator = generator
         head = self.model.policy_head
         self.action_noise = ActionNoise(behavior, STEPS_OF_NOISE, generator, head.held_size, self.share, head.hold)
-        distribution = head.distribution
-        self._distribution_learns = distribution is not None and bool(distribution.state_dict())
         self._begun_with: dict[str, Statistic] = {}  # statistics of an update when its first minibatch was drawn
         self._shares: list[float] = []  # of this rank in each minibatch of an update
         self._begun = False  # whether the buffer holds the current observation
@@ -345,8 +343,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         stats = {**self._begun_with, **self.summarize(steps, self._shares)}
         if self.learning_providers:
             stats |= self._update_rewards()
-        if self._distribution_learns:
-            self.policy.refresh_distribution()
+        self.policy.refresh_distribution()
         return stats
 
     # ------------------------------------------------------------ inside

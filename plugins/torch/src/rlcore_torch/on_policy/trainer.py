@@ -354,7 +354,7 @@ class OnPolicyTrainer(RolloutTrainer):
             observed = tuple(x.index_select(0, places) for x in rollout.raw_inputs)
             self._inputs.update_normalizer(observed, self.ranks)
             self.policy.refresh()
-        elif self.behavior.continuous:
+        else:
             self.policy.refresh_distribution()
         self.begins_statistics = False
         self.buffer.restart()

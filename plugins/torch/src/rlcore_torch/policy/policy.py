@@ -68,6 +68,7 @@ class ActorPolicy:
         self.numpy_memory: NumpyMemory | None = None
         distribution = model.policy_head.distribution
         self._distribution: ActionDistribution | None = distribution
+        self._distribution_learns = distribution is not None and bool(distribution.state_dict())
         self._numpy_draws = distribution is not None and draws_agree(distribution, self.device)
         self.refresh()
 
@@ -78,14 +79,23 @@ class ActorPolicy:
 
     def refresh(self) -> None:
         """Call after normalizers changed, or parameters moved in memory."""
-        self.refresh_distribution()
+        self._refresh_draw()
         if self.backend.numpy_actor is not None:
             self._numpy_actor = self.backend.numpy_actor(self.model)
         if self.backend.numpy_memory is not None and self.model.memory_size:
             self.numpy_memory = self.backend.numpy_memory(self.model)
 
     def refresh_distribution(self) -> None:
-        """Call after parameters of the distribution changed. All other parameters are read where they are."""
+        """Call after an update: after parameters of the distribution changed, or batch normalization did.
+
+        Weights with folded batch normalization are copies. All others are read where they are.
+        """
+        if self._distribution_learns:
+            self._refresh_draw()
+        if self._numpy_actor is not None:
+            self._numpy_actor.refresh_copies()
+
+    def _refresh_draw(self) -> None:
         self.numpy_draw: NumpyDraw | None = None
         if self._numpy_draws and self._distribution is not None:
             self.numpy_draw = self._distribution.numpy_draw()
