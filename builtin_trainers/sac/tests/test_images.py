@@ -45,7 +45,7 @@ def test_both_losses_have_the_gradients_of_images_that_are_encoded_for_each(make
     batch = images_of(trainer)
     drawn, policy_loss = trainer.policy_loss(batch, None)
     (policy_loss + trainer.temperature_loss(drawn, None)).backward()
-    trainer.critic_loss(batch, None).total.backward()
+    trainer.critic_loss(batch, trainer.step_noise(batch)).total.backward()
     expected = gradients(trainer)
     trainer.gradients(batch, trainer.step_noise(batch))
     found = gradients(trainer)

@@ -76,7 +76,7 @@ def test_losses_are_means_over_real_steps_of_what_was_remembered_there(make_trai
         here = policy(rows.rows)
         gain = (here.probs * torch.minimum(*own)).sum(1) + TEMPERATURE * here.entropy()
 
-    critic_loss = trainer.critic_loss(batch, None)
+    critic_loss = trainer.critic_loss(batch, trainer.step_noise(batch))
     assert critic_loss.total.item() == pytest.approx(0.5 * float(squares[0].mean() + squares[1].mean()), rel=1e-4)
     _, policy_loss = trainer.policy_loss(batch, None)
     assert policy_loss.item() == pytest.approx(-float(gain.mean()), rel=1e-4)

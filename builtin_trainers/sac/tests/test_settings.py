@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from rlcore import ConfigError, config_from_mapping, load_plugins
+from rlcore import ConfigError, Run, config_from_mapping, load_plugins
 from rlcore_devkit.conformance.loop import learn
 from rlcore_devkit.environments import identity_continuous, identity_hybrid
 from rlcore_sac.trainer import SACTrainer
@@ -70,3 +70,34 @@ def test_the_mean_is_what_a_deterministic_policy_does_in_training(make_trainer: 
     theirs = trainer.policy.act(batch.observations).continuous
     assert ours is not None and theirs is not None
     np.testing.assert_array_equal(ours, theirs)
+
+
+def test_the_preset_rlpd_has_the_authors_values() -> None:
+    own = {"hyperparameters": {"prior_data": {"demo_path": "mine"}}}
+    config = config_from_mapping({"preset": "rlpd", "behaviors": {"Walker": own}}, load_plugins())
+    behavior = config.behaviors["Walker"]
+    h: Any = behavior.hyperparameters
+    assert (behavior.trainer_type, h.prior_data.demo_path, h.prior_data.share) == ("sac", "mine", 0.5)
+    assert (h.num_critics, h.target_critics, h.policy_value) == (10, 2, "mean")
+    assert (h.steps_per_update, h.gradient_steps, h.policy_delay) == (0.05, 1, 20)
+    assert (h.batch_size, h.learning_rate, h.tau, h.buffer_init_steps) == (256, 3e-4, 0.005, 5000)
+    assert (h.continuous_target_entropy, h.init_entcoef, h.n_steps) == (-0.5, 1.0, 1)
+    network: Any = behavior.network_settings
+    assert network.widths == network.of_critic.widths == (256, 256)
+    assert (network.activation, network.layer_norm, network.of_critic.layer_norm) == ("relu", False, True)
+
+
+def test_the_preset_rlpd_is_refused_without_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = Run(
+        {
+            "plugins": {"local": ["rlcore_devkit.hooks"]},
+            "preset": "rlpd",
+            "environment": {"type": "testing", "id": "identity_continuous"},
+            "behaviors": {"Agent": {}},
+            "checkpoint_settings": {"results_dir": str(tmp_path)},
+        }
+    )
+    told = r"prior_data\.demo_path.*: recording 'recordings': "
+    with pytest.raises(ConfigError, match=told), run:
+        run.start()

@@ -90,7 +90,7 @@ def test_the_loss_is_that_of_quantile_regression_a_mean_over_all(make_trainer: M
     trainer = made(make_trainer, 2)
     batch = random_batch(trainer, weighted, 4)
     noise = trainer.step_noise(batch)
-    found = trainer.critic_loss(batch, noise.next)
+    found = trainer.critic_loss(batch, noise)
     quantiles = quantiles_of(trainer, trainer.model.critics, batch.inputs, batch.raw)
     targets = np.array(targets_of(trainer, batch, noise))  # [B, R, J]
     losses = np.zeros((CRITICS, len(batch.reward), 2))
@@ -141,6 +141,11 @@ def test_a_gradient_step_moves_every_part_and_the_targets_follow(make_trainer: M
 def test_too_many_dropped_quantiles_are_refused() -> None:
     with pytest.raises(SettingError, match=r"dropped_quantiles: must be below num_quantiles \(5\), not 5"):
         TQCSettings(num_quantiles=5, dropped_quantiles=5)
+
+
+def test_drawn_critics_are_refused() -> None:
+    with pytest.raises(SettingError, match=r"target_critics: is not for tqc, whose targets pool the quantiles of all"):
+        TQCSettings(target_critics=2)
 
 
 @pytest.mark.parametrize(("preset", "critics", "widths"), [("tqc", 2, (256, 256)), ("tqc-paper", 5, (512, 512, 512))])

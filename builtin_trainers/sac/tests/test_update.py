@@ -132,9 +132,9 @@ class Plain:
             return None
         return torch.from_numpy(self.generator.standard_normal((ROWS, self.continuous), np.float32)).double()
 
-    def soft_value(self, x: Tensor, mask: Tensor | None, noise: Tensor | None) -> Tensor:
+    def soft_value(self, x: Tensor, mask: Tensor | None, noise: Tensor | None, critics: list[int]) -> Tensor:
         action, log_prob, branches, chance = self.policy(x, mask, noise)
-        opinions = torch.stack([self.columns(f"targets.{k}", x, action) for k in range(self.h.num_critics)])
+        opinions = torch.stack([self.columns(f"targets.{k}", x, action) for k in critics])
         least = opinions.sum(2).argmin(0)  # [B, columns]
         lesser = opinions.gather(0, least[None, :, None].expand(1, *opinions.shape[1:]))[0]
         value = (self.of_combinations(lesser) * chance[:, None]).sum(2)
@@ -146,14 +146,18 @@ class Plain:
         following = batch.next_inputs[0].double()
         noise = self.noise()
         noise_after = self.noise()
+        in_targets = list(range(self.h.num_critics))
+        if self.h.target_critics is not None:
+            in_targets = self.generator.choice(self.h.num_critics, self.h.target_critics, replace=False).tolist()
         starts: dict[str, tuple[str, ...]] = {"policy": ("actor.", "policy_head.")}
         starts |= {str(k): (f"critics.{k}.",) for k in range(self.h.num_critics)}
         names = {part: [name for name in self.p if name.startswith(start)] for part, start in starts.items()}
 
         with torch.no_grad():
-            soft = self.soft_value(following, batch.next_mask, noise_after)
+            soft = self.soft_value(following, batch.next_mask, noise_after, in_targets)
             if batch.after_ends is not None:  # of the second reward
-                goes_on = self.soft_value(batch.after_ends.inputs[0].double(), batch.after_ends.mask, noise_after)
+                after = batch.after_ends
+                goes_on = self.soft_value(after.inputs[0].double(), after.mask, noise_after, in_targets)
                 soft = torch.stack([soft[:, 0], goes_on[:, 1]], dim=1)
             target = batch.reward + batch.discount * soft
 
@@ -262,7 +266,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "five": {"num_critics": 5},
     "mean": {"num_critics": 3, "policy_value": "mean"},
     "delay": {"policy_delay": 2},
-    "all": {"num_critics": 4, "policy_value": "mean", "policy_delay": 3},
+    "two of five in targets": {"num_critics": 5, "target_critics": 2},
+    "all": {"num_critics": 4, "target_critics": 3, "policy_value": "mean", "policy_delay": 3},
 }
 
 
@@ -285,6 +290,15 @@ def test_a_fixed_temperature_stays(make_trainer: MakeTrainer, space: str) -> Non
 
 
 # ---------------------------------------------------------------- what else a gradient step promises
+
+
+def test_each_gradient_step_draws_the_critics_of_its_targets(make_trainer: MakeTrainer) -> None:
+    trainer = made(make_trainer, "continuous", num_critics=4, target_critics=2)
+    batch = random_batch(trainer, False, 0, False)
+    drawn = [trainer.step_noise(batch).target_critics for _ in range(200)]
+    assert all(len(set(pair)) == 2 for pair in drawn)
+    counts = np.bincount(np.concatenate(drawn), minlength=4)
+    assert len(counts) == 4 and counts.min() > 70, "each critic is in half of the pairs"
 
 
 def test_the_targets_start_as_the_critics_and_take_no_gradient(make_trainer: MakeTrainer) -> None:

@@ -14,15 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore_sac.trainer import CriticLoss, Gradients, PolicyDraw, SACTrainer, SoftActorCritic
-from rlcore_torch import (
-    Acceleration,
-    MinibatchStacks,
-    SquashedGaussian,
-    StepNoise,
-    TransitionBatch,
-    chosen_threads,
-)
+from rlcore_sac.trainer import CriticLoss, Gradients, PolicyDraw, SACNoise, SACTrainer, SoftActorCritic
+from rlcore_torch import Acceleration, MinibatchStacks, SquashedGaussian, TransitionBatch, chosen_threads
 
 Function = Callable[..., Any]
 
@@ -32,7 +25,7 @@ def _gradients(trainer: SACTrainer) -> Mapping[Function, Function] | None:
     model = trainer.model
     h = trainer.hyperparameters
     several = model.rewards > 1 or h.n_steps > 1 or trainer.ranks.size > 1
-    if h.num_critics != 2 or h.policy_value != "min" or h.policy_delay != 1:
+    if h.num_critics != 2 or h.target_critics is not None or h.policy_value != "min" or h.policy_delay != 1:
         return None
     if trainer.policy.layout.branches or several or model.privileged is not None:
         return None
@@ -61,7 +54,7 @@ class GradientsByHand:
         self._targets = stacks.critics[2:]
 
     @torch.no_grad()
-    def __call__(self, batch: TransitionBatch, noise: StepNoise) -> Gradients:
+    def __call__(self, batch: TransitionBatch, noise: SACNoise) -> Gradients:
         trainer = self._trainer
         stacks = self._stacks
         model = trainer.model

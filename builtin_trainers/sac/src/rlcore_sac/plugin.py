@@ -69,6 +69,14 @@ def rlcore_config_sections() -> list[Preset]:
             source="Haarnoja et al. 2018 (arXiv:1812.05905), table 1; with 1,000 random first steps",
         ),
         Preset(
+            name="rlpd",
+            target="rlcore_sac.presets:RLPD",
+            spaces={"continuous"},
+            summary="SAC with recorded transitions (RLPD) of the directory recordings, or where prior_data.demo_path "
+            "says; about 40 times the arithmetic of the preset sac",
+            source="Ball et al. 2023 (arXiv:2302.02948) and the authors' code",
+        ),
+        Preset(
             name="tqc",
             target="rlcore_sac.presets:TQC",
             trainer="tqc",

@@ -1,4 +1,4 @@
-"""Values of SAC and TQC for continuous control: the presets of rlcore-sac."""
+"""Values of SAC, RLPD and TQC for continuous control: the presets of rlcore-sac."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["SAC", "TQC", "TQC_PAPER"]
+__all__ = ["RLPD", "SAC", "TQC", "TQC_PAPER"]
 
 _LEARNING = {
     "save_replay_buffer": "auto",
@@ -31,6 +31,31 @@ SAC: Mapping[str, Any] = MappingProxyType(
     }
 )
 """The preset ``sac``: continuous actions."""
+
+RLPD: Mapping[str, Any] = MappingProxyType(
+    {
+        "environment": {"num_envs": 1},
+        "default_settings": {
+            "trainer_type": "sac",
+            "hyperparameters": {
+                **_LEARNING,
+                # Only users know where theirs is: without this directory, a run is refused at its start.
+                "prior_data": {"demo_path": "recordings", "share": 0.5},
+                "buffer_init_steps": 5000,
+                "steps_per_update": 0.05,
+                "policy_delay": 20,
+                "policy_value": "mean",
+                "num_critics": 10,
+                "target_critics": 2,
+                "continuous_target_entropy": -0.5,
+            },
+            "network_settings": {**_NETWORK, "critic": {"layer_norm": True}},
+            "max_steps": 100_000,
+            "summary_freq": 1000,  # 20 gradient steps of ten critics in each step
+        },
+    }
+)
+"""The preset ``rlpd``: continuous actions, with recorded transitions in each minibatch."""
 
 TQC: Mapping[str, Any] = MappingProxyType(
     {

@@ -33,6 +33,13 @@ class SACSettings(OffPolicySettings):
     num_critics: int = setting(
         2, "Critics, of which the smallest value counts in targets (an rlcore key).", minimum=1, maximum=100
     )
+    target_critics: int | None = setting(
+        None,
+        "Critics that each gradient step draws, of which the smallest value counts in its targets; null for all (an "
+        "rlcore key).",
+        minimum=1,
+        maximum=100,
+    )
     policy_value: str = setting(
         "min",
         "The value that the policy maximizes: the smallest of the critics, or their mean (an rlcore key).",
@@ -57,6 +64,12 @@ class SACSettings(OffPolicySettings):
         maximum=1.0,
     )
 
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.target_critics is not None and self.target_critics > self.num_critics:
+            problem = f"must be at most num_critics ({self.num_critics}), not {self.target_critics}"
+            raise SettingError("target_critics", problem, others=("num_critics",))
+
 
 @attrs.frozen(kw_only=True)
 class TQCSettings(SACSettings):
@@ -75,6 +88,8 @@ class TQCSettings(SACSettings):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        if self.target_critics is not None:
+            raise SettingError("target_critics", "is not for tqc, whose targets pool the quantiles of all critics")
         if self.dropped_quantiles >= self.num_quantiles:
             problem = f"must be below num_quantiles ({self.num_quantiles}), not {self.dropped_quantiles}"
             raise SettingError("dropped_quantiles", problem, others=("num_quantiles",))

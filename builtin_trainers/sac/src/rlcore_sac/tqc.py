@@ -10,12 +10,14 @@ Shapes: as there, with M quantiles of each value, and J numbers of a target.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
 from rlcore import BehaviorSpec
 from rlcore_sac.settings import TQCSettings
-from rlcore_sac.trainer import CriticLoss, Encoded, SACTrainer, SoftActorCritic
+from rlcore_sac.trainer import CriticLoss, Encoded, SACNoise, SACTrainer, SoftActorCritic
 from rlcore_torch import Inputs, NetworkSettings, QuantileReturns, TransitionBatch
 
 
@@ -25,16 +27,10 @@ class TQCTrainer(SACTrainer):
     hyperparameters: TQCSettings
     model: TruncatedQuantileCritics
 
-    def critic_loss(
-        self,
-        batch: TransitionBatch,
-        next_noise: Tensor | None,
-        between_noise: Tensor | None = None,
-        encoded: Encoded = None,
-    ) -> CriticLoss:
+    def critic_loss(self, batch: TransitionBatch, noise: SACNoise, encoded: Encoded = None) -> CriticLoss:
         """The quantile Huber loss of every critic towards the numbers of the target, a mean over all (eq. 13, 14)."""
         model = self.model
-        target = self.target(batch, next_noise, between_noise)  # [B, R, J]
+        target = self.target(batch, noise.next, noise.between)  # [B, R, J]
         quantiles = model.quantiles(model.critics, batch.inputs, batch.raw, encoded=encoded)  # [N, B, R, M]
         losses = model.returns.losses(quantiles, target) / model.returns.size  # [N, B, R]
         of_critics = tuple(losses.detach().mean((1, 2)))
@@ -89,7 +85,7 @@ class TruncatedQuantileCritics(SoftActorCritic):
 
     def quantiles(
         self,
-        critics: nn.ModuleList,
+        critics: Iterable[nn.Module],
         inputs: Inputs,
         action: Tensor | None,
         frozen: bool = False,
@@ -105,7 +101,7 @@ class TruncatedQuantileCritics(SoftActorCritic):
 
     def q_values(
         self,
-        critics: nn.ModuleList,
+        critics: Iterable[nn.Module],
         inputs: Inputs,
         action: Tensor | None,
         frozen: bool = False,

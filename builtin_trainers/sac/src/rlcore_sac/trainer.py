@@ -24,7 +24,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -83,12 +83,12 @@ class SACTrainer(OffPolicyTrainer):
                 return self.learn_critics(batch, noise)
             return self.learn(batch, noise)
 
-    @function_of_tensors()
-    def learn(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
+    @function_of_tensors(unless="target_critics")
+    def learn(self, batch: TransitionBatch, noise: SACNoise) -> GradientStep:
         """Compute the gradients of all losses at the same parameters, as the authors' code does; then move them.
 
-        A function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
-        CUDA graph.
+        A function of tensors, unless it has critics drawn for targets: nothing in it depends on their values or waits
+        for a device, so it can be captured in a CUDA graph.
         """
         for optimizer in self.optimizers.values():
             optimizer.zero_grad()
@@ -101,10 +101,10 @@ class SACTrainer(OffPolicyTrainer):
         self._move_targets()
         return GradientStep(self._statistics(*gradients), gradients.critic_loss.td_error)
 
-    @function_of_tensors()
-    def learn_critics(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
+    @function_of_tensors(unless="target_critics")
+    def learn_critics(self, batch: TransitionBatch, noise: SACNoise) -> GradientStep:
         """Move the critics alone, in the gradient steps between those of the policy, with ``policy_delay`` > 1."""
-        loss = self.critic_loss(batch, noise.next, noise.between)
+        loss = self.critic_loss(batch, noise)
         self.descend(loss.total, batch, *self._critics)
         self._move_targets()
         return GradientStep(self._critic_statistics(loss), loss.td_error)
@@ -115,37 +115,31 @@ class SACTrainer(OffPolicyTrainer):
         for target, critic in self._targets:
             target.lerp_(critic, self.hyperparameters.tau)
 
-    def gradients(self, batch: TransitionBatch, noise: StepNoise) -> Gradients:
+    def gradients(self, batch: TransitionBatch, noise: SACNoise) -> Gradients:
         """Leave the gradients of all losses in the parameters."""
         encoded = self.model.encode_once(batch.inputs)  # both losses look at the same images with the same weights
         drawn, policy_loss = self.policy_loss(batch, noise.here, encoded)
         # Neither loss has a gradient for the other's parameters: one pass backward serves both.
         policy_and_temperature = policy_loss + self.temperature_loss(drawn, batch.mask)
         policy_and_temperature.backward()  # type: ignore[no-untyped-call]
-        critic_loss = self.critic_loss(batch, noise.next, noise.between, encoded)
+        critic_loss = self.critic_loss(batch, noise, encoded)
         critic_loss.total.backward()  # type: ignore[no-untyped-call]
         return Gradients(drawn, policy_loss.detach(), critic_loss)
 
     # ------------------------------------------------------------ the losses
 
-    def critic_loss(
-        self,
-        batch: TransitionBatch,
-        next_noise: Tensor | None,
-        between_noise: Tensor | None = None,
-        encoded: Encoded = None,
-    ) -> CriticLoss:
+    def critic_loss(self, batch: TransitionBatch, noise: SACNoise, encoded: Encoded = None) -> CriticLoss:
         """Half the squared difference between each critic and the target: reward + discount * soft value (eq. 5, 3)."""
         model = self.model
         with torch.no_grad():
-            next_value = self._soft_value(batch.next_inputs, batch.next_mask, next_noise)
+            next_value = self._soft_value(batch.next_inputs, batch.next_mask, noise)
             after = batch.after_ends
             if after is not None:  # rewards with ignore_done continue in the next episode
-                continued = self._soft_value(after.inputs, after.mask, next_noise)
+                continued = self._soft_value(after.inputs, after.mask, noise)
                 next_value = torch.where(after.ignores_done, continued, next_value)
             target_q = batch.reward + batch.discount * next_value  # [B, R]
             if batch.between is not None:
-                target_q = target_q + self._bonus_between(batch, between_noise)
+                target_q = target_q + self._bonus_between(batch, noise.between)
 
         q_values = model.q_values(model.critics, batch.inputs, batch.raw, encoded=encoded)
         chosen = [model.options.chosen(q, batch.choices) for q in q_values]
@@ -171,11 +165,12 @@ class SACTrainer(OffPolicyTrainer):
         bonus = bonus / len(self.providers)
         return (steps.discount * bonus).sum(0)
 
-    def _soft_value(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> Tensor:
+    def _soft_value(self, inputs: Inputs, mask: Tensor | None, noise: SACNoise) -> Tensor:
         """The value [B, R] of observations by the target critics, with the bonus for the policy's entropy (eq. 3)."""
         model = self.model
-        drawn = model.draw(inputs, mask, noise)
-        q = min_q(*model.q_values(model.targets, inputs, drawn.action))  # [B, R, columns]
+        drawn = model.draw(inputs, mask, noise.next)
+        targets = [model.targets[k] for k in noise.target_critics]
+        q = min_q(*model.q_values(targets, inputs, drawn.action))  # [B, R, columns]
         bonus = model.entropy_bonus(drawn) / len(self.providers)
         return model.options.expected(q, drawn.probabilities) + bonus.unsqueeze(1)
 
@@ -213,7 +208,7 @@ class SACTrainer(OffPolicyTrainer):
             excess.append((drawn.entropies.detach() - target_entropy).mean(0))
         return (self.model.log_temperature * torch.cat(excess)).sum()
 
-    # ------------------------------------------------------------ networks, optimizers and statistics
+    # ------------------------------------------------------------ networks, optimizers, noise and statistics
 
     def build_model(self, value_heads: int) -> SoftActorCritic:
         network = self.settings.network_settings
@@ -236,6 +231,18 @@ class SACTrainer(OffPolicyTrainer):
     def _critics(self) -> list[str]:
         """The names of the critics' optimizers."""
         return [f"critic_{k}" for k in range(self.hyperparameters.num_critics)]
+
+    def step_noise(self, batch: TransitionBatch) -> SACNoise:
+        """Draw the noise of a gradient step, then the critics of its targets, if these are not all.
+
+        They are two of ten in REDQ (Chen et al. 2021, arXiv:2101.05982, algorithm 1) and in RLPD.
+        """
+        noise = super().step_noise(batch)
+        h = self.hyperparameters
+        critics: Sequence[int] = range(h.num_critics)
+        if h.target_critics is not None:
+            critics = self.generator.choice(h.num_critics, h.target_critics, replace=False).tolist()
+        return SACNoise(noise.here, noise.next, noise.between, tuple(critics))
 
     @torch.no_grad()
     def _statistics(self, drawn: PolicyDraw, policy_loss: Tensor, critic_loss: CriticLoss) -> dict[str, Tensor]:
@@ -287,6 +294,17 @@ class CriticLoss:
     q_values: Tensor  # [B, R] of the first critic
     # [B], under prioritized replay: the mean over the critics of the absolute error of the sum of values
     td_error: Tensor | None = None
+
+
+@attrs.frozen(eq=False)
+class SACNoise(StepNoise):
+    """What one gradient step draws.
+
+    Attributes:
+        target_critics: The critics of which the smallest value counts in its targets.
+    """
+
+    target_critics: tuple[int, ...]
 
 
 class Gradients(NamedTuple):
@@ -361,7 +379,7 @@ class SoftActorCritic(Actor):
 
     def q_values(
         self,
-        critics: nn.ModuleList,
+        critics: Iterable[nn.Module],
         inputs: Inputs,
         action: Tensor | None,
         frozen: bool = False,

@@ -61,7 +61,10 @@ def read_prior_data(
         )
     if run.ranks.size > 1:
         raise ConfigError("works in one process; leave it out, or start the run without ranks", key=key)
-    recording = run.read_recording(settings.demo_path, behavior.name).named_as(behavior)
+    try:
+        recording = run.read_recording(settings.demo_path, behavior.name).named_as(behavior)
+    except ConfigError as error:
+        raise ConfigError(error.message, key=(*key, "demo_path")) from error
     buffer = recorded_transitions(recording, behavior, layout)
     inputs = model.learner_inputs
     if inputs.normalizer is not None:
