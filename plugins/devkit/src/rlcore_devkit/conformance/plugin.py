@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from rlcore import Plugin, Plugins, Preset, config_from_mapping, load_plugins
-from rlcore_devkit.conformance.rules import Rules, doctor
+from rlcore_devkit.conformance.rules import Rules, doctor, messages_about
 
 
 class PluginConformance(Rules):
@@ -23,6 +23,7 @@ class PluginConformance(Rules):
     """
 
     plugin: ClassVar[str] = ""
+    _findings: ClassVar[dict[type, list[dict[str, str]]]] = {}
 
     def installed(self) -> Plugin:
         """Return the installed plugin."""
@@ -40,6 +41,13 @@ class PluginConformance(Rules):
         assert plugin.label not in plugins.broken, plugins.broken[plugin.label]
         return plugins
 
+    def _messages(self, rule: str) -> list[str]:
+        """Return what the doctor says about a rule. It starts a process, so it is asked once for each class."""
+        kind = type(self)
+        if kind not in self._findings:
+            self._findings[kind] = doctor(self.plugin, imported=True)
+        return messages_about(rule, self._findings[kind])
+
     def test_has_a_name_that_references_can_use(self) -> None:
         assert Plugin.NAME.fullmatch(self.installed().name)
 
@@ -47,7 +55,7 @@ class PluginConformance(Rules):
         assert self.installed().refused is None
 
     def test_bounds_the_rlcore_it_was_made_for(self) -> None:
-        assert doctor(self.plugin, "bounds") == []
+        assert self._messages("bounds") == []
 
     def test_loads_and_implements_a_hook(self) -> None:
         assert self.loaded().implemented(self.installed().label)
@@ -74,7 +82,7 @@ class PluginConformance(Rules):
             config_from_mapping(document, plugins)
 
     def test_importing_it_is_cheap(self) -> None:
-        assert doctor(self.plugin, "light") == []
+        assert self._messages("light") == []
 
     def test_every_target_can_be_imported(self) -> None:
-        assert doctor(self.plugin, "targets", imported=True) == []
+        assert self._messages("targets") == []

@@ -123,20 +123,32 @@ def checked_block(record: Record, block: Mapping[str, Any], attribute: str = "se
     return settings
 
 
-def doctor(plugin: str, rule: str, imported: bool = False) -> list[str]:
-    """Return what ``rlcore plugins doctor`` says about one rule of a plugin, and every error.
+def doctor(plugin: str, imported: bool = False) -> list[dict[str, str]]:
+    """Return what ``rlcore plugins doctor`` finds about a plugin.
 
-    With ``imported``, the targets of its records are imported. What needs an extra that is not installed is left out.
+    With ``imported``, the targets of its records are imported.
     """
     printed = io.StringIO()
     option = "--import" if imported else "--no-import"
     with contextlib.redirect_stdout(printed):
         main(["plugins", "doctor", plugin, "--json", option])
+    findings: list[dict[str, str]] = json.loads(printed.getvalue())["findings"]
+    return findings
+
+
+def messages_about(rule: str, findings: list[dict[str, str]]) -> list[str]:
+    """Return the messages about one rule among the ``findings`` of the doctor, and every error.
+
+    Errors of targets are for the rule ``targets`` alone. What needs an extra that is not installed is left out.
+    """
     messages = []
-    for finding in json.loads(printed.getvalue())["findings"]:
-        # A warning about targets is a library that only an extra installs: no fault of the plugin.
-        asked = finding["rule"] == rule and rule != "targets"
-        if asked or finding["level"] == "error":
+    for finding in findings:
+        if finding["rule"] == "targets":
+            # A warning about targets is a library that only an extra installs: no fault of the plugin.
+            levels = ["error"] if rule == "targets" else []
+        else:
+            levels = ["error", "warning"] if finding["rule"] == rule else ["error"]
+        if finding["level"] in levels:
             messages.append(finding["message"])
     return messages
 

@@ -45,7 +45,7 @@ from rlcore_devkit.conformance.loop import (
     play,
     spoil_arrays,
 )
-from rlcore_devkit.conformance.rules import Rules, doctor, installed
+from rlcore_devkit.conformance.rules import Rules, doctor, installed, messages_about
 from rlcore_devkit.conformance.script import ScriptedSlots
 from rlcore_devkit.conformance.states import (
     assert_equal,
@@ -142,7 +142,8 @@ class TrainerRules(Rules):
         assert spec.spaces and spec.spaces <= SPACES.keys(), f"spaces are any of {sorted(SPACES)}"
         assert callable(spec.resolve())
         assert spec.plugin is not None
-        assert doctor(spec.plugin.label, "light") == []
+        findings = doctor(spec.plugin.label)
+        assert messages_about("light", findings) == []
 
     def test_its_settings_are_written_and_read_back_alike(self) -> None:
         plugins = self.plugins()
