@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from made_once import made_once
 from small_runs import small_run
 
 import rlcore
@@ -29,7 +30,10 @@ def trained(directory: Path, run_id: str, environment: dict[str, Any], **behavio
 
 @pytest.fixture(scope="module")
 def tictactoe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return trained(tmp_path_factory.mktemp("results"), "tictactoe", {"id": "classic/tictactoe-v3"})
+    def make(directory: Path) -> None:
+        trained(directory, "tictactoe", {"id": "classic/tictactoe-v3"})
+
+    return made_once(tmp_path_factory, "a run of tic-tac-toe to play against", make) / "tictactoe"
 
 
 def play(run: Path, *arguments: str, typed: str = "") -> Result:
