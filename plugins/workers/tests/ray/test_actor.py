@@ -5,8 +5,13 @@ from __future__ import annotations
 import importlib
 import pickle
 import signal
+import socket
 import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from threading import Event
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,6 +19,7 @@ import pytest
 
 from rlcore import ConfigError, EnvironmentFailed
 from rlcore_workers import WorkerFailed
+from rlcore_workers.ray import playing
 from rlcore_workers.ray.actor import PartActor
 from rlcore_workers.ray.executor import RayExecutor, RayWorker
 from rlcore_workers.ray.playing import Playing, PlayingJob
@@ -58,11 +64,25 @@ def test_errors_are_answers(method: str) -> None:
     assert isinstance(failure, WorkerFailed) and "AttributeError" in str(failure) and failure.details
 
 
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Where something listens, as a run does."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+NOT_THERE = "127.0.0.1:1"
+LOST = "the process or its host was lost"
+
+
 class Killed(RankJob):
     """A job whose second rank is killed in every attempt."""
 
-    def _attempt(self, *given: Any) -> list[Rank]:
-        return [Rank(None, None, -9, killed=True), Rank(None, None, -9)]  # type: ignore[arg-type]
+    lost_head: str | None = None
+
+    def _attempt(self, *given: Any) -> tuple[list[Rank], str | None]:
+        ended = [Rank(None, None, -9, killed=True), Rank(None, None, -9)]  # type: ignore[arg-type]
+        return ended, self.lost_head
 
 
 def test_ranks_start_again_as_often_as_the_command_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,32 +91,111 @@ def test_ranks_start_again_as_often_as_the_command_says(capsys: pytest.CaptureFi
     assert capsys.readouterr().err.splitlines() == [f"rank 1 ended (signal 9){more}" for more in (*again, "")]
 
 
+def test_ranks_do_not_start_again_without_the_head_of_ray(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Killed, "lost_head", "10.0.0.7:6379")
+    assert Killed(2, {}, 1.0, max_restarts=2).run([]) == 128 + 9
+    assert capsys.readouterr().err == (
+        "rank 1 ended (signal 9); the ranks cannot start again, because Ray's head at 10.0.0.7:6379 does not answer: "
+        "start Ray again on all hosts, then this command with --resume\n"
+    )
+
+
 @pytest.mark.parametrize(
-    ("codes", "code", "left"),
-    [([0], 0, []), ([-9, 0], 0, [1]), ([-9, 3], 3, [1]), ([-9, -9, -15], 143, [1, 0, None])],
+    ("codes", "code", "lines"),
+    [
+        ([0], 0, []),
+        ([-9, 0], 0, [f"{LOST}; it is started again (restarts left: 1)"]),
+        ([3, 0], 0, ["it ended with exit code 3; it is started again (restarts left: 1)"]),
+        ([2], 2, ["it ended with exit code 2"]),
+        (
+            [-9, 3, -15],
+            143,
+            [
+                f"{LOST}; it is started again (restarts left: 1)",
+                "it ended with exit code 3; it is started again (restarts left: 0)",
+                LOST,
+            ],
+        ),
+    ],
 )
-def test_a_player_is_started_again_if_it_was_lost_and_not_if_it_ended(
+def test_a_player_is_started_again_if_it_was_lost_or_gave_the_run_up(
     codes: list[int],
     code: int,
-    left: list[int | None],
+    lines: list[str],
+    address: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ends = iter(codes)
     monkeypatch.setattr(Playing, "_played", lambda self, arguments: next(ends))
     player = Playing(1, PlayingJob(2, {}, 2), signals=[])
-    player.play([])
+    player.play([address])
     assert player.code == code and not list(ends)
-    lost = "process 1 of 2: the process or its host was lost"
-    again = ["" if more is None else f"; it is started again (restarts left: {more})" for more in left]
-    assert capsys.readouterr().err.splitlines() == [lost + outlook for outlook in again]
+    assert capsys.readouterr().err.splitlines() == [f"process 1 of 2: {line}" for line in lines]
+
+
+@pytest.mark.parametrize("run", [NOT_THERE, "--token-file"])
+def test_a_player_that_gave_the_run_up_is_not_started_again_where_no_run_listens(
+    run: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Playing, "_played", lambda self, arguments: 3)
+    player = Playing(1, PlayingJob(1, {}, 2), signals=[])
+    player.play([run])
+    assert player.code == 3
+    assert capsys.readouterr().err == "process 1 of 1: it ended with exit code 3\n"
+
+
+@pytest.mark.parametrize(("others", "code"), [([0], 0), ([0, 2], 2), ([], 3)])
+def test_a_lost_player_waits_for_room_only_while_the_run_listens(
+    others: list[int], code: int, ray: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others ended by themselves, or there are none."""
+    monkeypatch.setattr(playing, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(playing, "free_room", lambda reserved: "0 of 1 CPU")
+    monkeypatch.setattr(ray, "wait", lambda references, timeout: ([], references))
+    starts = Counter[int]()
+
+    def played(self: Playing, arguments: Sequence[str]) -> int:
+        starts[self.number] += 1
+        if self.number <= len(others):
+            return others[self.number - 1]
+        if starts[self.number] == 1:
+            return -signal.SIGKILL
+        self._placed(None, arguments[0])
+        raise AssertionError("it has no place")
+
+    monkeypatch.setattr(Playing, "_played", played)
+    assert PlayingJob(len(others) + 1, {}, 2).run([NOT_THERE]) == code
+    assert f"is not started again: nothing answers at {NOT_THERE}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("signals", [[], [signal.SIGTERM]])
+def test_a_player_that_does_not_answer_is_not_waited_for_at_the_end(
+    signals: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ray takes a minute to give its host up."""
+    answer = Event()
+
+    def played(self: Playing, arguments: Sequence[str]) -> int:
+        if self.number == 2 or signals:
+            answer.wait()
+        return 0
+
+    monkeypatch.setattr(playing, "END_SECONDS", 0.1)
+    monkeypatch.setattr(playing, "noted_signals", lambda: nullcontext(signals))
+    monkeypatch.setattr(Playing, "_played", played)
+    assert PlayingJob(2, {}, 2).run([NOT_THERE]) == (128 + signal.SIGTERM if signals else 0)
+    answer.set()
+    assert "process 2 of 2 does not answer, and is not waited for\n" in capsys.readouterr().err
 
 
 def test_a_player_that_a_signal_ended_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = iter([-2])
     monkeypatch.setattr(Playing, "_played", lambda self, arguments: next(ends))
     player = Playing(1, PlayingJob(1, {}, 2), signals=[signal.SIGINT])
-    player.play([])
+    player.play([NOT_THERE])
     assert player.code == 130
 
 

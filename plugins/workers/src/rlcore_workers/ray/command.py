@@ -87,10 +87,10 @@ def connected(address: str | None, count: int, cpus: float, resources: dict[str,
 
 
 def ended(code: int, address: str | None) -> int:
-    """Return the exit code of a job, or end the process with it at once if something failed on a cluster."""
+    """Return the exit code of a job, or end the process with it at once if the job was on a cluster."""
     from rlcore_workers.ray.ranks import end_process
 
-    if code and address is not None and click.get_current_context().find_root().obj:
+    if address is not None and click.get_current_context().find_root().obj:
         # The process is of this command alone. Ray ends what is left of its job, and would wait for hosts that are
         # lost, and a minute for its head.
         end_process(code)

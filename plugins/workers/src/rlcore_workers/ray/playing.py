@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from threading import Thread
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import attrs
@@ -20,14 +20,17 @@ from rlcore import ExitCode, RlcoreError, one_line
 from rlcore_workers.ray.process_actor import Place, process_actor
 from rlcore_workers.ray.ranks import THREAD_VARIABLES, clear
 from rlcore_workers.ray.room import free_room
+from rlcore_workers.ray.session import reachable
 from rlcore_workers.ray.terminal import noted_signals, print_line, say
 
 LOOK_SECONDS = 0.5
 WAIT_SECONDS = 10.0  # before a line says what an actor waits for
+END_SECONDS = 15.0  # for actors to end after one has ended with the run, or after a signal
+RUN_SECONDS = 3.0  # for the run to take a connection, before an actor that gave it up starts again
 
 
 class Stopped(Exception):
-    """A signal ended the command before an actor was started."""
+    """A signal, or the end of the run, came before an actor was started."""
 
 
 @attrs.frozen
@@ -45,23 +48,34 @@ class PlayingJob:
     max_restarts: int
 
     def run(self, arguments: Sequence[str]) -> int:
-        """Keep ``rlcore actor ARGUMENTS`` playing until all have ended; return an exit code that is not 0, if any."""
+        """Keep ``rlcore actor ARGUMENTS`` playing until all have ended; return an exit code that is not 0, if any.
+
+        The first of the arguments is the address of the run.
+        """
         with noted_signals() as signals:
             playing = [Playing(number, self, signals) for number in range(1, self.count + 1)]
             threads = [Thread(target=each.play, args=(arguments,), daemon=True) for each in playing]
             for thread in threads:
                 thread.start()
             passed_on = 0
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(LOOK_SECONDS)
-                    for number in signals[passed_on:]:
-                        passed_on += 1
-                        for each in playing:
-                            each.send(number)
+            deadline = float("inf")
+            while any(thread.is_alive() for thread in threads) and monotonic() < deadline:
+                sleep(LOOK_SECONDS)
+                for number in signals[passed_on:]:
+                    passed_on += 1
+                    for each in playing:
+                        each.send(number)
+                if signals or any(each.code == ExitCode.DONE for each in playing):
+                    deadline = min(deadline, monotonic() + END_SECONDS)
+            ended = []
+            for each, thread in zip(playing, threads, strict=True):
+                if thread.is_alive():  # on a host that is lost, which Ray has not noticed yet
+                    say(f"{each.named} does not answer, and is not waited for")
+                elif each.code is not None:
+                    ended.append(each.code)
         if signals:
             return 128 + signals[0]
-        return next((each.code for each in playing if each.code), ExitCode.DONE)
+        return next(filter(None, ended), ExitCode.DONE if ended else ExitCode.ENVIRONMENT)
 
 
 @attrs.define(eq=False)
@@ -72,13 +86,14 @@ class Playing:
         number: Which one, from 1 on.
         job: What it is of.
         signals: Those that the command got; an actor is not started again after one.
-        code: Exit code of the process; 128 and the signal that ended it.
+        code: Exit code of the latest process; 128 and the signal that ended it. None if there was none, or if the run
+            ended before another one was started.
     """
 
     number: int
     job: PlayingJob
     signals: Sequence[int]
-    code: int = ExitCode.DONE
+    code: int | None = None
     _actor: Any = None
     _place: Place | None = None
 
@@ -90,12 +105,15 @@ class Playing:
                 code = self._played(arguments)
             except Stopped:
                 return
-            if code >= 0 or self.signals:
-                self.code = code if code >= 0 else 128 - code
+            self.code = code if code >= 0 else 128 - code
+            if code == ExitCode.DONE or self.signals:
                 return
-            self.code = 128 - code
-            outlook = f"; it is started again (restarts left: {left - 1})" if left else ""
-            say(f"{self._named}: the process or its host was lost{outlook}")
+            how = "the process or its host was lost" if code < 0 else f"it ended with exit code {code}"
+            # An actor that was cut off for long gives its run up, and environments may fail on one host only.
+            again = left and (code < 0 or (code == ExitCode.ENVIRONMENT and reachable(arguments[0], RUN_SECONDS)))
+            say(f"{self.named}: {how}" + (f"; it is started again (restarts left: {left - 1})" if again else ""))
+            if not again:
+                return
 
     def send(self, number: int) -> None:
         """Send a signal to the process, if there is one."""
@@ -103,7 +121,7 @@ class Playing:
             self._actor.send.remote(number)
 
     @property
-    def _named(self) -> str:
+    def named(self) -> str:
         """Not by the number of a place: the run gives places to whoever comes first."""
         where = "" if self._place is None else f" on {self._place.host}"
         return f"process {self.number} of {self.job.count}{where}"
@@ -114,8 +132,8 @@ class Playing:
 
         self._actor = actor = process_actor(self.job.reserved, "SPREAD")
         try:
-            self._place = self._placed(actor.place.remote(os.getcwd(), version("rlcore")))
-            say(f"{self._named} plays")
+            self._place = self._placed(actor.place.remote(os.getcwd(), version("rlcore")), arguments[0])
+            say(f"{self.named} plays")
             variables = {name: os.environ.get(name) for name in THREAD_VARIABLES}
             ray.get(actor.start.remote(["actor", *arguments], variables, list(sys.path)))
             if self.signals:  # one that came before there was a process to send it to
@@ -129,22 +147,32 @@ class Playing:
             cause = getattr(error, "cause", None)
             if not isinstance(cause, RlcoreError):
                 return -signal.SIGKILL
-            say(f"{self._named}: {one_line(cause)}")
+            say(f"{self.named}: {one_line(cause)}")
             return int(cause.exit_code)
         finally:
             clear([actor])
 
-    def _placed(self, answer: Any) -> Place:
-        """Wait until Ray has started the actor, and say once what it waits for."""
+    def _placed(self, answer: Any, run: str) -> Place:
+        """Wait until Ray has started the actor, and say once what it waits for.
+
+        Raises Stopped if a signal comes, or if this actor has played before and the run is over.
+        """
         import ray
 
-        began = monotonic()
+        looked = monotonic()
         said = False
         while not ray.wait([answer], timeout=LOOK_SECONDS)[0]:
             if self.signals:
                 raise Stopped
-            if not said and monotonic() - began > WAIT_SECONDS:
+            if monotonic() - looked < WAIT_SECONDS:
+                continue
+            if not said:
                 said = True
-                say(f"{self._named} waits for room: {free_room(self.job.reserved)} is free")
+                say(f"{self.named} waits for room: {free_room(self.job.reserved)} is free")
+            if self.code is not None and not reachable(run):
+                say(f"{self.named} is not started again: nothing answers at {run}")
+                self.code = None
+                raise Stopped
+            looked = monotonic()
         place: Place = ray.get(answer)
         return place

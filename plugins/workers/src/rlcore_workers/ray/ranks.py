@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from threading import Thread
@@ -22,6 +23,7 @@ import attrs
 from rlcore import EnvironmentFailed, ExitCode, RlcoreError, one_line
 from rlcore_workers.ray.process_actor import Place, process_actor
 from rlcore_workers.ray.room import free_room
+from rlcore_workers.ray.session import reachable
 from rlcore_workers.ray.terminal import noted_signals, print_line, say
 
 LOOK_SECONDS = 0.5
@@ -29,6 +31,7 @@ LOOK_SECONDS = 0.5
 # nothing without it.
 END_SECONDS = 4.0
 KILL_SECONDS = 2.0  # for Ray to kill an actor; without its head, or on a host that is cut off, it does so much later
+HEAD_SECONDS = 2.0  # for Ray's head to take a connection, before ranks start again
 WAIT_SECONDS = 10.0  # between two lines that say what the command waits for
 SAME_AGAIN = (ExitCode.CONFIG, ExitCode.PLUGIN, ExitCode.RUN_STATE)  # another attempt would end with the same error
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # Ray sets the first one
@@ -83,7 +86,7 @@ class RankJob:
         with noted_signals() as signals:
             for attempt in range(self.max_restarts + 1):
                 try:
-                    ended = self._attempt(arguments, attempt, signals)
+                    ended, lost_head = self._attempt(arguments, attempt, signals)
                 except Stopped:
                     return 128 + signals[0]
                 code = exit_code(ended)
@@ -91,22 +94,35 @@ class RankJob:
                 if code == ExitCode.DONE or signals or fails_again:
                     return code
                 left = self.max_restarts - attempt
-                outlook = f"; all ranks start again (restarts left: {left - 1})" if left else ""
-                say(_failures(ended) + outlook)
+                if not left:
+                    say(_failures(ended))
+                    return code
+                if lost_head is not None:
+                    say(
+                        f"{_failures(ended)}; the ranks cannot start again, because Ray's head at {lost_head} does "
+                        "not answer: start Ray again on all hosts, then this command with --resume"
+                    )
+                    return code
+                say(f"{_failures(ended)}; all ranks start again (restarts left: {left - 1})")
         return code
 
-    def _attempt(self, arguments: Sequence[str], attempt: int, signals: list[int]) -> list[Rank]:
-        """Start all ranks, and return them when all have ended."""
-        with self._placed(signals) as ranks:
-            variables = _variables(ranks, attempt, self._job)
-            if attempt == 0:
-                say(_described(ranks))
-            starts = []
-            for rank, variables_of_rank in zip(ranks, variables, strict=True):
-                starts.append(rank.actor.start.remote(list(arguments), variables_of_rank, list(sys.path)))
-            _answers(starts)
-            _follow(ranks, signals)
-            return ranks
+    def _attempt(self, arguments: Sequence[str], attempt: int, signals: list[int]) -> tuple[list[Rank], str | None]:
+        """Start all ranks, and return them when all have ended, with the address of Ray's head if it is lost."""
+        import ray
+
+        with ThreadPoolExecutor(1) as other:
+            with self._placed(signals) as ranks:
+                variables = _variables(ranks, attempt, self._job)
+                if attempt == 0:
+                    say(_described(ranks))
+                starts = []
+                for rank, variables_of_rank in zip(ranks, variables, strict=True):
+                    starts.append(rank.actor.start.remote(list(arguments), variables_of_rank, list(sys.path)))
+                _answers(starts)
+                _follow(ranks, signals)
+                head = str(ray.get_runtime_context().gcs_address)
+                answers = other.submit(reachable, head, HEAD_SECONDS)  # while the actors are killed
+            return ranks, None if answers.result() else head
 
     @contextmanager
     def _placed(self, signals: list[int]) -> Iterator[list[Rank]]:

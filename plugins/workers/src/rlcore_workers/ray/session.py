@@ -98,11 +98,25 @@ def _require_listener(address: str | None) -> None:
     """Raise ConfigError if nothing listens at HOST:PORT: Ray would wait for minutes."""
     if address is None or address == "auto":
         return
-    host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        _connect(address, CONNECT_SECONDS)
     except (OSError, OverflowError) as error:
         raise ConfigError(f"nothing answers at {address!r}: {one_line(error)}", key=ADDRESS_KEY) from error
+
+
+def reachable(address: str, seconds: float = CONNECT_SECONDS) -> bool:
+    """Whether something listens at HOST:PORT; False for other words."""
+    try:
+        _connect(address, seconds)
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _connect(address: str, seconds: float) -> None:
+    """Connect to HOST:PORT, and close the connection."""
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), seconds).close()
 
 
 def _answers_here_only(address: str | None) -> bool:
