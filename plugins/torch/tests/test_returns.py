@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore_torch import CategoricalReturns, QuantileReturns
+from rlcore_torch.networks.returns import shared_by_index, shared_by_matrix
 
 Array = NDArray[np.float64]
 
@@ -82,6 +83,21 @@ def test_atoms_that_are_moved_to_atoms_stay_apart() -> None:
     up = returns.target(probabilities, torch.full((5,), 0.5), torch.ones(5))  # one atom up; the last one stays
     torch.testing.assert_close(up[:, 1:6], probabilities[:, :5], atol=1e-6, rtol=0)
     torch.testing.assert_close(up[:, 6], probabilities[:, 5] + probabilities[:, 6], atol=1e-6, rtol=0)
+
+
+def test_a_gpu_shares_probabilities_as_a_cpu_does() -> None:
+    """By other operations, because scattered sums of a GPU do not repeat."""
+    generator = np.random.default_rng(6)
+    probabilities = torch.tensor(generator.dirichlet(np.ones(7), (30, 2)))
+    place = torch.tensor(generator.uniform(0.0, 6.0, (30, 2, 7)))
+    place[:10] = place[:10].round()  # both ends among them
+    assert {0.0, 6.0} <= set(place[:10].flatten().tolist())
+    one = shared_by_index(probabilities, place)
+    torch.testing.assert_close(shared_by_matrix(probabilities, place), one, atol=1e-12, rtol=0)
+    assert bool((one >= 0).all())
+    place[3, 1, 2] = torch.nan  # of a network that diverged, which statistics must show
+    for share in (shared_by_index, shared_by_matrix):
+        assert share(probabilities, place).isnan().flatten(1).any(1).nonzero().tolist() == [[3]]
 
 
 def test_the_loss_of_c51_is_the_cross_entropy_and_its_error_is_0_where_nothing_is_to_learn() -> None:

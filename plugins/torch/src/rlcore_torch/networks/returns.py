@@ -79,10 +79,10 @@ class CategoricalReturns(ReturnDistribution):
         moved = reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms  # [..., K]
         moved = moved.clamp(self.v_min, self.v_max)
         place = (moved - self.v_min) * ((count - 1) / (self.v_max - self.v_min))
-        distance = (place.unsqueeze(-2) - index.unsqueeze(-1)).abs()  # [..., K to, K from]
-        share = (1.0 - distance).clamp(min=0.0)
-        projected = share @ probabilities.unsqueeze(-1)
-        return projected.squeeze(-1)
+        place = place.clamp(max=count - 1)  # which rounding may exceed
+        if place.device.type == "cpu":
+            return shared_by_index(probabilities, place)
+        return shared_by_matrix(probabilities, place)
 
     def losses(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Return the cross-entropies [...] of ``target`` probabilities [..., K], and the divergences from it.
@@ -93,6 +93,27 @@ class CategoricalReturns(ReturnDistribution):
         losses = -(target * logits.log_softmax(-1)).sum(-1)
         negative_entropy = torch.xlogy(target, target).sum(-1)
         return losses, losses.detach() + negative_entropy
+
+
+def shared_by_index(probabilities: Tensor, place: Tensor) -> Tensor:
+    """Share ``probabilities`` [..., K] between the two atoms beside each ``place`` [..., K], of 0 to K - 1.
+
+    Not for a GPU, which adds up in no fixed order. A place that is not a number gives shares that are none.
+    """
+    below = place.long().clamp(0, place.shape[-1] - 2)
+    of_above = probabilities * (place - below)
+    of_below = probabilities - of_above
+    shared = torch.zeros_like(probabilities)
+    shared.scatter_add_(-1, below, of_below)
+    return shared.scatter_add_(-1, below + 1, of_above)
+
+
+def shared_by_matrix(probabilities: Tensor, place: Tensor) -> Tensor:
+    """Return what :func:`shared_by_index` does, up to rounding, in K times the arithmetic: K shares of each place."""
+    index = torch.arange(place.shape[-1], dtype=place.dtype, device=place.device)
+    distance = (place.unsqueeze(-2) - index.unsqueeze(-1)).abs()  # [..., K to, K from]
+    share = (1.0 - distance).clamp(min=0.0)
+    return (share @ probabilities.unsqueeze(-1)).squeeze(-1)
 
 
 class QuantileReturns(ReturnDistribution):
