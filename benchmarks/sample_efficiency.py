@@ -23,7 +23,7 @@ from trainings import random_returns
 
 from rlcore import Run
 
-PRESETS = ("sac", "td3")
+PRESETS = ("sac", "td3", "xqc")
 ENVIRONMENTS = ("HalfCheetah-v4", "Hopper-v4")  # of which returns are published
 STEPS = 100_000
 SHARES = (0.1, 0.25, 0.5, 1.0)

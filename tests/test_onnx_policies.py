@@ -23,6 +23,8 @@ SAC: dict[str, Any] = {
 
 CROSSQ: dict[str, Any] = {**SAC, "trainer_type": "crossq"}
 
+XQC: dict[str, Any] = {**SAC, "trainer_type": "xqc"}
+
 DQN: dict[str, Any] = {
     "trainer_type": "dqn", "network_settings": {"hidden_units": 16, "normalize": True},
     "hyperparameters": {
@@ -67,6 +69,7 @@ NETWORKS: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "dropout": (SAC, "uneven bounds", {"dropout": 0.5}),
     "batch normalization": (CROSSQ, "uneven bounds", {"batch_norm_momentum": 0.1, "batch_renorm_after": 3}),
     "residual blocks": (CROSSQ, "vector", {"batch_norm": "pre", "batch_norm_momentum": 0.1, "blocks": "residual"}),
+    "units of norm 1": (XQC, "uneven bounds", {"batch_norm_momentum": 0.1}),
     "embeddings": (TD7, "uneven bounds", {}),
     "LayerNorm": (DQN, "branches", {"layer_norm": True}),
     "GRU": (PPO, "branches", {"memory": {"type": "gru", "memory_size": 8, "sequence_length": 5}}),

@@ -1,4 +1,4 @@
-"""The READMEs of PPO, POCA, PQN, SAC, TD3, TD7, CrossQ and DQN list all statistics of their trainers, and no other."""
+"""The READMEs of PPO, POCA, PQN, SAC, TD3, TD7, CrossQ, XQC and DQN list all statistics, and no other."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ HYPERPARAMETERS: dict[str, dict[str, Any]] = {
     "sac": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
     "td3": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
     "crossq": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
+    "xqc": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50, "steps_per_update": 1},
     "td7": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
     "dqn": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
 }
@@ -54,15 +55,17 @@ def reported(trainer: str, environment: str, results: Path) -> set[str]:
     return {tag for tag in tags if tag.startswith(("Losses/", "Policy/")) and "rnd" not in tag.lower()}
 
 
-@pytest.mark.parametrize("trainer", ["ppo", "poca", "pqn", "sac", "td3", "td7", "crossq", "dqn"])
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "pqn", "sac", "td3", "td7", "crossq", "xqc", "dqn"])
 def test_the_table_of_statistics_is_complete(trainer: str, tmp_path: Path) -> None:
-    readme = (ROOT / "builtin_trainers" / trainer / "README.md").read_text(encoding="utf-8")
+    package = {"xqc": "crossq"}.get(trainer, trainer)
+    readme = (ROOT / "builtin_trainers" / package / "README.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`((?:Losses|Policy)/[^`]+)`", readme))
     # By the kind of their actions.
     only = {
         "td3": ["Pendulum-v1"],
         "td7": ["Pendulum-v1"],
         "crossq": ["Pendulum-v1"],
+        "xqc": ["Pendulum-v1"],
         "dqn": ["CartPole-v1"],
         "pqn": ["CartPole-v1"],
     }

@@ -1,4 +1,4 @@
-"""CrossQ keeps the rules of every plugin and of every trainer."""
+"""CrossQ and XQC keep the rules of every plugin and of every trainer."""
 
 from __future__ import annotations
 
@@ -47,6 +47,44 @@ class TestCrossQWithEveryOption(TrainerConformance):
             **NETWORK,
             "batch_norm": "pre",
             "batch_renorm_after": None,
+            "critic": {"hidden_units": 24, "num_layers": 2, "blocks": "residual"},
+            "normalize": True,
+        },
+        "max_steps": 10_000,
+    }
+    steps = 20
+    learns_within = 4000
+
+    @pytest.mark.learning
+    def test_learns(self) -> None:
+        super().test_learns()
+
+
+@pytest.mark.smoke
+class TestXQC(TrainerConformance):
+    trainer = "rlcore-crossq/xqc"
+    hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4, "tau": 0.05, "num_atoms": 21}
+    settings = {"network_settings": NETWORK, "max_steps": 10_000}
+    steps = 60
+    learns_within = 4000
+
+
+class TestXQCWithEveryOption(TrainerConformance):
+    trainer = "xqc"
+    hyperparameters = {
+        **TestCrossQWithEveryOption.hyperparameters,
+        "normalize_rewards_bound": 4.0,
+        "learning_rate_schedule": "constant",
+        "tau": 0.05,
+        "num_atoms": 21,
+        "v_min": -8.0,
+        "v_max": 8.0,
+    }
+    settings = {
+        "network_settings": {
+            **NETWORK,
+            "batch_norm": "post",
+            "batch_renorm_after": 20,
             "critic": {"hidden_units": 24, "num_layers": 2, "blocks": "residual"},
             "normalize": True,
         },

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rlcore import ConfigError, UnsupportedSpace, config_from_mapping, load_plugins
-from rlcore_crossq.presets import NARROW, WIDE
+from rlcore_crossq.presets import NARROW, WIDE, XQC, XQC_PAPER
 from rlcore_crossq.trainer import CrossQTrainer
 from rlcore_devkit.environments import identity_continuous, identity_discrete, identity_hybrid
 from rlcore_torch import BatchRenorm
@@ -21,7 +21,7 @@ REFUSALS = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_te
 
 @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case["problem"])
 def test_a_bad_value_is_told_in_one_sentence(case: dict[str, Any]) -> None:
-    block = {"trainer_type": "crossq", **case["given"]}
+    block = {"trainer_type": case.get("trainer", "crossq"), **case["given"]}
     with pytest.raises(ConfigError) as refused:
         config_from_mapping({"behaviors": {"Walker": block}}, load_plugins())
     assert str(refused.value).startswith(f"behaviors.Walker.{case['problem']}")
@@ -56,3 +56,33 @@ def test_presets_have_the_authors_values_and_differ_in_the_critics(preset: Any, 
     network: Any = config.behaviors["Walker"].network_settings
     assert network.widths == (256, 256) and network.of_critic.widths == (units, units)
     assert (network.activation, network.batch_norm, network.batch_renorm_after) == ("relu", "post", 100_000)
+
+
+@pytest.mark.parametrize(
+    ("preset", "critic_units", "policy_units", "steps_per_update", "schedule"),
+    [(XQC, 256, 128, 1.0, "constant"), (XQC_PAPER, 512, 256, 0.5, "linear")],
+)
+def test_presets_of_xqc_have_the_authors_values_and_differ_in_width_and_gradient_steps(
+    preset: Any, critic_units: int, policy_units: int, steps_per_update: float, schedule: str
+) -> None:
+    config = config_from_mapping({**preset, "behaviors": {"Walker": {}}}, load_plugins())
+    behavior = config.behaviors["Walker"]
+    h: Any = behavior.hyperparameters
+    assert (h.batch_size, h.buffer_size, h.buffer_init_steps, h.beta1) == (256, 1_000_000, 5000, 0.9)
+    assert (h.steps_per_update, h.policy_delay, h.tau) == (steps_per_update, 3, 0.005)
+    assert (h.learning_rate, h.learning_rate_schedule, h.final_learning_rate) == (3e-4, schedule, 3e-5)
+    assert (h.target_entropy, h.init_entcoef) == (-0.5, 0.01)
+    assert (h.num_atoms, h.v_min, h.v_max) == (101, -5.0, 5.0)
+    assert (h.normalize_rewards, h.normalize_rewards_clip, h.normalize_rewards_bound) == (True, None, None)
+    assert (h.critic_learning_rate, h.temperature_learning_rate) == (None, None)
+    signals: Any = behavior.reward_signals
+    assert signals["extrinsic"].gamma == 0.995
+    network: Any = behavior.network_settings
+    assert network.widths == (policy_units,) * 4 and network.of_critic.widths == (critic_units,) * 4
+    assert (network.activation, network.batch_norm, network.batch_renorm_after) == ("relu", "pre", None)
+
+
+def test_xqc_learns_without_the_reward_of_the_environment() -> None:
+    behavior = {"trainer_type": "xqc", "reward_signals": {"rnd": {}}}
+    config = config_from_mapping({"behaviors": {"Walker": behavior}}, load_plugins())
+    assert [*config.behaviors["Walker"].reward_signals] == ["rnd"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from normalized_networks import drawn_actions, sorted_by_shape, torch_network
 from torch import Tensor, nn
 
 from rlcore_crossq.trainer import CrossQTrainer
@@ -19,6 +19,7 @@ from rlcore_torch import BatchNorm, TransitionBatch
 
 MakeTrainer = Callable[..., CrossQTrainer]
 B = 16
+LOG_STD = (-20.0, 2.0)
 
 
 @pytest.fixture
@@ -42,47 +43,20 @@ def minibatch(trainer: CrossQTrainer) -> TransitionBatch:
     return TransitionBatch((seen,), raw, None, None, (3.0 + following,), None, reward, discount)
 
 
-def network(body: Any, head: nn.Linear) -> nn.Sequential:
-    """Return the network of PyTorch's layers in float64; its mode is a state."""
-    first, *hidden = body.layers
-    layers: list[nn.Module] = [of_torch(first)]
-    for layer in hidden:
-        layers += [copy.deepcopy(layer.linear), nn.ReLU(), of_torch(layer.norm)]
-    return nn.Sequential(*layers, copy.deepcopy(head)).double()
-
-
-def of_torch(norm: Any) -> nn.BatchNorm1d:
-    theirs = nn.BatchNorm1d(len(norm.weight), norm.epsilon, momentum=0.0)
-    with torch.no_grad():
-        for name in ("weight", "bias", "running_mean", "running_var"):
-            getattr(theirs, name).copy_(getattr(norm, name))
-    return theirs
-
-
-def drawn(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Actions and log-probabilities of a Gaussian whose draws pass through tanh."""
-    mean, log_std = columns.chunk(2, dim=1)
-    normal = torch.distributions.Normal(mean, log_std.clamp(-20, 2).exp())
-    raw = mean + normal.stddev * noise
-    action = raw.tanh()
-    log_prob = normal.log_prob(raw) - (1 - action.square()).log()
-    return action, log_prob.sum(1)
-
-
 def test_a_step_is_that_of_the_paper(trainer: CrossQTrainer) -> None:
     model = trainer.model
     batch = minibatch(trainer)
     noise = trainer.step_noise(batch)
     temperature = model.temperature.double()
-    actor = network(model.actor, model.policy_head.linear)
-    critics = [network(critic.body, critic.head) for critic in model.critics]
+    actor = torch_network(model.actor, model.policy_head.linear)
+    critics = [torch_network(critic.body, critic.head) for critic in model.critics]
     s, s_next = (inputs[0].double() for inputs in (batch.inputs, batch.next_inputs))
     assert batch.raw is not None
 
     # The critics: one forward pass of 2 B rows in training mode, the policy's actions in evaluation mode.
     actor.eval()
     with torch.no_grad():
-        a_next, log_prob = drawn(actor(s_next), noise.next.double())
+        a_next, log_prob = drawn_actions(actor(s_next), noise.next.double(), LOG_STD)
     joint = torch.cat([torch.cat([s, batch.raw.double()], 1), torch.cat([s_next, a_next], 1)])
     values = [critic.train()(joint).chunk(2) for critic in critics]
     smaller = torch.minimum(values[0][1], values[1][1]).detach()
@@ -105,8 +79,8 @@ def test_a_step_is_that_of_the_paper(trainer: CrossQTrainer) -> None:
     assert unmoved(model.actor, before, "actor.")
 
     # The policy: its B rows in training mode, the critics in evaluation mode and unmoved.
-    critics = [network(critic.body, critic.head).eval() for critic in model.critics]
-    action, log_prob = drawn(actor.train()(s), noise.here.double())
+    critics = [torch_network(critic.body, critic.head).eval() for critic in model.critics]
+    action, log_prob = drawn_actions(actor.train()(s), noise.here.double(), LOG_STD)
     least = torch.minimum(*(critic(torch.cat([s, action], 1)) for critic in critics)).squeeze(1)
     expected = (temperature * log_prob - least).mean()
     before = copy.deepcopy(model.state_dict())
@@ -124,11 +98,6 @@ def test_a_step_is_that_of_the_paper(trainer: CrossQTrainer) -> None:
     expected_gradient = temperature * (entropy + trainer.behavior.continuous)
     assert model.log_temperature.grad is not None
     torch.testing.assert_close(model.log_temperature.grad.double(), expected_gradient.detach(), rtol=1e-4, atol=1e-5)
-
-
-def sorted_by_shape(tensors: Any) -> list[Tensor]:
-    """In one order whatever the order of the modules: by shape, then by the first number."""
-    return sorted(tensors, key=lambda tensor: (tuple(tensor.shape), round(float(tensor.flatten()[0]), 4)))
 
 
 def unmoved(module: nn.Module, before: dict[str, Tensor], prefix: str) -> bool:
@@ -171,7 +140,7 @@ def test_after_each_update_the_policy_acts_by_what_it_learned(make_trainer: Make
     for _ in range(3):
         learn(trainer, environment, 8)
         columns, _ = trainer.policy.parameters({observation.name: seen}, None)
-        actor = network(trainer.model.actor, trainer.model.policy_head.linear).eval()
+        actor = torch_network(trainer.model.actor, trainer.model.policy_head.linear).eval()
         with torch.no_grad():
             expected = actor(torch.from_numpy(seen).double()).numpy()
         np.testing.assert_allclose(columns, expected, rtol=1e-5, atol=1e-5)

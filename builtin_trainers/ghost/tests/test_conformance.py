@@ -100,6 +100,12 @@ class TestGhostOfCrossQ(Pairs):
 
 
 @pytest.mark.learning
+class TestGhostOfXQC(TestGhostOfCrossQ):
+    trainer = "xqc"
+    hyperparameters: ClassVar[dict[str, Any]] = {**TestGhostOfSAC.hyperparameters, "tau": 0.05, "num_atoms": 21}
+
+
+@pytest.mark.learning
 class TestGhostOfPQN(Pairs):
     """Opponents act greedily, and what learns explores all the same."""
 

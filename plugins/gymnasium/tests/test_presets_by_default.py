@@ -37,6 +37,7 @@ def chosen(trainer: str = "ppo", given: Any = None, **environment: Any) -> tuple
         ("ddpg", "Pendulum-v1", "ddpg"),
         ("td3", "Pendulum-v1", "td3"),
         ("crossq", "Pendulum-v1", "crossq"),
+        ("xqc", "HalfCheetah-v5", "xqc"),
         ("td7", "HalfCheetah-v5", "td7"),
     ],
 )

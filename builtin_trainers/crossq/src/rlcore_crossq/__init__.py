@@ -1,1 +1,1 @@
-"""CrossQ, a plugin of rlcore: soft actor-critic without target networks, with batch normalization."""
+"""CrossQ and XQC, a plugin of rlcore: soft actor-critics whose networks normalize over minibatches."""

@@ -17,7 +17,17 @@ def rlcore_trainers() -> list[TrainerSpec]:
             summary="CrossQ: off-policy, SAC without target networks, with batch normalization",
             behavioral_cloning=True,
             critic=True,
-        )
+        ),
+        TrainerSpec(
+            name="xqc",
+            target="rlcore_crossq.xqc:XQCTrainer",
+            settings="rlcore_crossq.settings:XQCSettings",
+            network="rlcore_crossq.settings:XQCNetworkSettings",
+            spaces={"continuous"},
+            summary="XQC: CrossQ with distributions of returns, weights of norm 1, and target networks",
+            behavioral_cloning=True,
+            critic=True,
+        ),
     ]
 
 
@@ -40,5 +50,21 @@ def rlcore_config_sections() -> list[Preset]:
             spaces={"continuous"},
             summary="CrossQ for continuous actions as published, with critics of 2,048 units",
             source="Bhatt et al. 2024 (arXiv:1902.05605) and the authors' code",
+        ),
+        Preset(
+            name="xqc",
+            target="rlcore_crossq.presets:XQC",
+            trainer="xqc",
+            spaces={"continuous"},
+            summary="XQC for continuous actions, with half the width and a gradient step for each step, for CPUs",
+            source="Palenicek et al. 2026 (arXiv:2509.25174) and the authors' code, with critics of 4 x 256, a policy "
+            "of 4 x 128, one gradient step for each step instead of two, and a constant learning rate",
+        ),
+        Preset(
+            name="xqc-paper",
+            target="rlcore_crossq.presets:XQC_PAPER",
+            spaces={"continuous"},
+            summary="XQC for continuous actions as published, about 8 times the arithmetic of the preset xqc",
+            source="Palenicek et al. 2026 (arXiv:2509.25174) and the authors' code, with their values for MuJoCo",
         ),
     ]

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from rlcore_crossq.networks import PolicyDraw, SoftActorCritics
+from rlcore_crossq.networks import PolicyDraw, SoftActorCritics, StateActions
 from rlcore_crossq.settings import CrossQSettings
 from rlcore_torch import (
     GradientStep,
@@ -70,33 +70,28 @@ class CrossQTrainer(OffPolicyTrainer):
         """
         critic_loss = self.critic_loss(batch, noise)
         self.descend(critic_loss.total, batch, "critics")
-        stats = self._statistics(critic_loss)
+        stats = self.statistics(critic_loss)
         if moves_policy:
-            drawn, policy_loss = self.policy_loss(batch, noise.here)
-            self.descend(policy_loss, batch, "policy")
-            self.descend(self.temperature_loss(drawn), batch, "temperature")
-            stats["Losses/Policy Loss"] = policy_loss.detach()
-            stats["Policy/Entropy"] = -drawn.log_prob.detach().mean()
+            stats |= self.learn_policy(batch, noise.here)
         return GradientStep(stats, critic_loss.td_error)
+
+    def learn_policy(self, batch: TransitionBatch, noise: Tensor) -> dict[str, Tensor]:
+        """Move the policy, then the temperature; return their statistics."""
+        drawn, policy_loss = self.policy_loss(batch, noise)
+        self.descend(policy_loss, batch, "policy")
+        self.descend(self.temperature_loss(drawn), batch, "temperature")
+        return {"Losses/Policy Loss": policy_loss.detach(), "Policy/Entropy": -drawn.log_prob.detach().mean()}
 
     # ------------------------------------------------------------ the losses
 
     def critic_loss(self, batch: TransitionBatch, noise: StepNoise) -> CriticLoss:
         """Half the squared difference between each critic and the target: reward + discount * soft value."""
-        assert batch.raw is not None
-        ends: list[Inputs] = [batch.next_inputs]
-        if batch.after_ends is not None:  # where rewards with ignore_done continue
-            ends.append(batch.after_ends.inputs)
-        with torch.no_grad():
-            drawn = [self.model.draw(inputs, noise.next) for inputs in ends]
-        parts = [(batch.inputs, batch.raw)]
-        for inputs, draw in zip(ends, drawn, strict=True):
-            parts.append((inputs, draw.action))
-        (q1, *following1), (q2, *following2) = self.model.joint_values(parts)
+        parts, drawn = self.joint_rows(batch, noise.next)
+        (q1, *following1), (q2, *following2) = self.model.joint_values(self.model.critics, parts)
         with torch.no_grad():
             soft_values = []
             for one, two, draw in zip(following1, following2, drawn, strict=True):
-                soft_values.append(min_q(one, two) + self._entropy_bonus(draw))
+                soft_values.append(min_q(one, two) + self.entropy_bonus(draw))
             target_q = self._target(batch, soft_values, noise.between)
 
         q1_loss = 0.5 * mse_loss(q1, target_q)
@@ -112,21 +107,42 @@ class CrossQTrainer(OffPolicyTrainer):
         size2 = error2.detach().sum(1).abs()
         return CriticLoss(total, losses, q1.detach(), 0.5 * (size1 + size2))
 
+    def joint_rows(self, batch: TransitionBatch, noise: Tensor) -> tuple[list[StateActions], list[PolicyDraw]]:
+        """Return what passes through the critics together, and the policy's draws among it.
+
+        Those are (s, a), then (s', a') with a drawn a', and then the first steps of next episodes where the batch has
+        them, for rewards with ``ignore_done``.
+        """
+        assert batch.raw is not None
+        ends: list[Inputs] = [batch.next_inputs]
+        if batch.after_ends is not None:
+            ends.append(batch.after_ends.inputs)
+        with torch.no_grad():
+            drawn = [self.model.draw(inputs, noise) for inputs in ends]
+        parts = [(batch.inputs, batch.raw)]
+        for inputs, draw in zip(ends, drawn, strict=True):
+            parts.append((inputs, draw.action))
+        return parts, drawn
+
     def _target(self, batch: TransitionBatch, soft_values: Sequence[Tensor], noise: Tensor | None) -> Tensor:
         """The targets [B, R], from the soft values [B, R] of the ends of the stretches, and of what follows these."""
         next_value = soft_values[0]
         if batch.after_ends is not None:
             next_value = torch.where(batch.after_ends.ignores_done, soft_values[1], next_value)
         target_q = batch.reward + batch.discount * next_value
-        steps = batch.between
-        if steps is not None:  # each step of a stretch earned a bonus for its entropy too
-            assert noise is not None
-            bonus = self._entropy_bonus(self.model.draw(steps.inputs, noise))
-            of_steps = bonus.view(len(steps.discount), -1, 1)  # [n - 1, B, 1]
-            target_q = target_q + (steps.discount * of_steps).sum(0)
+        if batch.between is not None:
+            target_q = target_q + self.bonus_between(batch, noise)
         return target_q
 
-    def _entropy_bonus(self, drawn: PolicyDraw) -> Tensor:
+    def bonus_between(self, batch: TransitionBatch, noise: Tensor | None) -> Tensor:
+        """[B, R]: what each step of a stretch between its ends earned for its entropy, discounted to the first."""
+        steps = batch.between
+        assert steps is not None and noise is not None
+        bonus = self.entropy_bonus(self.model.draw(steps.inputs, noise))
+        of_steps = bonus.view(len(steps.discount), -1, 1)  # [n - 1, B, 1]
+        return (steps.discount * of_steps).sum(0)
+
+    def entropy_bonus(self, drawn: PolicyDraw) -> Tensor:
         """The part [B, 1] of each value in minus the log-probability of an action, times the temperature."""
         bonus = -self.model.temperature * drawn.log_prob
         return bonus.unsqueeze(1) / len(self.providers)
@@ -162,7 +178,7 @@ class CrossQTrainer(OffPolicyTrainer):
         }
 
     @torch.no_grad()
-    def _statistics(self, critic_loss: CriticLoss) -> dict[str, Tensor]:
+    def statistics(self, critic_loss: CriticLoss) -> dict[str, Tensor]:
         stats = {f"Losses/Q{k} Loss": loss for k, loss in enumerate(critic_loss.q_losses, start=1)}
         for name, value in zip(self.provider_names, critic_loss.q_values.mean(0), strict=True):
             stats[f"Policy/{name.capitalize()} Value"] = value
