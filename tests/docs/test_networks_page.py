@@ -10,7 +10,7 @@ import pytest
 import torch
 from pages import names_of
 
-from rlcore import BehaviorSpec, ObservationSpec
+from rlcore import BehaviorSpec, ObservationSpec, SettingError
 from rlcore_torch import NetworkSettings
 
 pytestmark = pytest.mark.documentation
@@ -41,6 +41,13 @@ def test_the_example_of_a_model_normalizes_both_halves_together_and_its_frozen_c
     model.value_of((seen,), action).sum().backward()
     assert action.grad is not None and model.critic.head.weight.grad is None
     torch.testing.assert_close(model.critic.body.layers[0].running_mean, statistics, rtol=0, atol=0)
+
+
+def test_the_example_of_network_settings_normalizes_by_default_and_has_the_choices_that_it_declares() -> None:
+    settings: Any = names_of("docs/how-to/networks.md", "class NormalizedSettings")["NormalizedSettings"]
+    assert (settings().batch_norm, settings().batch_renorm_after) == ("post", 100_000)
+    with pytest.raises(SettingError, match="batch_norm"):
+        settings(batch_norm="posr")
 
 
 def test_the_example_of_weights_that_are_changed_keeps_the_norms_of_units() -> None:

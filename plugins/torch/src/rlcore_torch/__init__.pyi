@@ -74,6 +74,8 @@ from .off_policy.replay_sequences import SequenceRows as SequenceRows
 from .off_policy.step_noise import StepNoise as StepNoise
 from .off_policy.trainer import OffPolicyTrainer as OffPolicyTrainer
 from .off_policy.transition_batch import ActionBatch as ActionBatch
+from .off_policy.transition_batch import AfterEnds as AfterEnds
+from .off_policy.transition_batch import StepsBetween as StepsBetween
 from .off_policy.transition_batch import TransitionBatch as TransitionBatch
 from .off_policy.without_replay import without_replay as without_replay
 from .on_policy.clipped_surrogate import clip_fraction as clip_fraction

@@ -148,7 +148,8 @@ class MinibatchTrainer(TorchTrainer):
     def descend(self, loss: Tensor, batch: TransitionBatch, *names: str) -> None:
         """Move the parameters of the optimizers called ``names`` against the gradient of ``loss``, in all ranks.
 
-        Without names, those of all optimizers. ``loss`` [] must be a mean over the rows of ``batch``.
+        Without names, those of all optimizers. ``loss`` [] must be a mean over the rows of ``batch``. Earlier
+        gradients of these parameters are dropped.
         """
         for name in names or self.optimizers:
             self.optimizers[name].zero_grad()
