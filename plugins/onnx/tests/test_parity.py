@@ -100,7 +100,7 @@ def test_batch_normalization_has_no_operators(make_policy: Make, export: Any, pl
 
 
 def test_batch_normalization_in_residual_blocks(make_policy: Make, export: Any) -> None:
-    """It stays where it is: nothing linear follows it alone."""
+    """Normalization in a residual block is not folded: nothing linear follows it alone."""
     policy = normalized(make_policy("mlp", "continuous", batch_norm="post", blocks="residual"))
     assert operators(export(policy))["Sub"] > 0
 

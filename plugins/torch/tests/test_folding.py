@@ -91,7 +91,7 @@ def output_of(model: Actor, x: NDArray[Any]) -> Array:
 
 
 def of_folded(layers: Sequence[Any], activation: str, x: NDArray[Any]) -> Array:
-    """The same from folded layers: products and biases, with the activation between them."""
+    """Return what folded layers make of ``x``: products and biases, with the activation between them."""
     y = np.asarray(x, np.float64)
     for index, (weight, bias) in enumerate(layers):
         if index:

@@ -298,7 +298,7 @@ class CriticLoss:
 
 @attrs.frozen(eq=False)
 class SACNoise(StepNoise):
-    """What one gradient step draws.
+    """Noise that one gradient step of SAC draws, and the target critics that it chooses.
 
     Attributes:
         target_critics: The critics of which the smallest value counts in its targets.
