@@ -19,9 +19,9 @@ class TestPlugin(PluginConformance):
 @pytest.mark.smoke
 class TestCrossQ(TrainerConformance):
     trainer = "rlcore-crossq/crossq"
-    hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4}
-    settings = {"network_settings": {**NETWORK, "batch_renorm_after": 20}}
-    steps = 60
+    hyperparameters = {**SMALL, "buffer_init_steps": 32, "steps_per_update": 4}
+    settings = {"network_settings": {**NETWORK, "batch_renorm_after": 10}}
+    steps = 30
     learns_within = 4000
 
 

@@ -18,9 +18,9 @@ class TestPlugin(PluginConformance):
 @pytest.mark.smoke
 class TestDQN(TrainerConformance):
     trainer = "rlcore-dqn/dqn"
-    hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4, "target_update_interval": 20}
+    hyperparameters = {**SMALL, "buffer_init_steps": 32, "steps_per_update": 4, "target_update_interval": 10}
     settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}}
-    steps = 60
+    steps = 30
     learns_within = 4000
 
 

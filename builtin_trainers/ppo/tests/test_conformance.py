@@ -8,6 +8,7 @@ from rlcore_devkit import MemoryTrainerConformance, PluginConformance, TrainerCo
 
 SMALL = {"buffer_size": 256, "batch_size": 64, "learning_rate": 3e-3}
 NETWORK = {"hidden_units": 32, "num_layers": 1}
+STEPS = 195  # three updates, and one in a third of them
 
 
 @pytest.mark.smoke
@@ -20,6 +21,7 @@ class TestPPO(TrainerConformance):
     trainer = "rlcore-ppo/ppo"
     hyperparameters = SMALL
     settings = {"network_settings": {**NETWORK, "normalize": True}}
+    steps = STEPS
 
 
 class TestPPOWithASharedBodyAndEveryOption(TrainerConformance):
@@ -28,6 +30,7 @@ class TestPPOWithASharedBodyAndEveryOption(TrainerConformance):
         **SMALL, "shared_critic": True, "value_clip": 0.5, "target_kl": 0.05, "advantage_normalization": "minibatch",
     }  # fmt: skip
     settings = {"network_settings": NETWORK, "time_horizon": 16}
+    steps = STEPS
 
 
 class TestPPOWithMemory(MemoryTrainerConformance):

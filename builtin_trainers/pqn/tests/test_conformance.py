@@ -8,6 +8,7 @@ from rlcore_devkit import EncoderConformance, MemoryTrainerConformance, PluginCo
 
 SMALL = {"buffer_size": 256, "batch_size": 64, "learning_rate": 3e-3, "epsilon_steps": 4000}
 NETWORK = {"hidden_units": 32, "num_layers": 1, "activation": "relu"}
+STEPS = 195  # three updates, and one in a third of them
 
 
 @pytest.mark.smoke
@@ -20,6 +21,7 @@ class TestPQN(TrainerConformance):
     trainer = "rlcore-pqn/pqn"
     hyperparameters = SMALL
     settings = {"network_settings": {**NETWORK, "normalize": True}}
+    steps = STEPS
 
 
 @pytest.mark.learning
@@ -27,6 +29,7 @@ class TestPQNWithAdamAndShortTrajectories(TrainerConformance):
     trainer = "pqn"
     hyperparameters = {**SMALL, "optimizer": None, "normalize_rewards": True, "lambd": 0.0}
     settings = {"network_settings": {**NETWORK, "deterministic": True}, "time_horizon": 16}
+    steps = STEPS
 
 
 class TestPQNWithMemory(MemoryTrainerConformance):

@@ -18,9 +18,9 @@ class TestPlugin(PluginConformance):
 @pytest.mark.smoke
 class TestSAC(TrainerConformance):
     trainer = "rlcore-sac/sac"
-    hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4}
+    hyperparameters = {**SMALL, "buffer_init_steps": 32, "steps_per_update": 4}
     settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}}
-    steps = 60
+    steps = 30
     learns_within = 4000
 
 
@@ -51,14 +51,14 @@ class TestSACWithEveryOption(TrainerConformance):
         super().test_learns()
 
 
-TQC = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4, "num_critics": 2, "num_quantiles": 5}
+TQC = {**SMALL, "buffer_init_steps": 32, "steps_per_update": 4, "num_critics": 2, "num_quantiles": 5}
 
 
 class TestTQC(TrainerConformance):
     trainer = "rlcore-sac/tqc"
     hyperparameters = {**TQC, "dropped_quantiles": 1}
     settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}}
-    steps = 60
+    steps = 30
     learns_within = 4000
 
 

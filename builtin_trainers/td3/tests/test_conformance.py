@@ -18,17 +18,17 @@ class TestPlugin(PluginConformance):
 @pytest.mark.smoke
 class TestTD3(TrainerConformance):
     trainer = "rlcore-td3/td3"
-    hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4}
+    hyperparameters = {**SMALL, "buffer_init_steps": 32, "steps_per_update": 4}
     settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}}
-    steps = 60
+    steps = 30
     learns_within = 4000
 
 
 class TestDDPG(TrainerConformance):
     trainer = "rlcore-td3/ddpg"
-    hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4}
+    hyperparameters = {**SMALL, "buffer_init_steps": 32, "steps_per_update": 4}
     settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}}
-    steps = 40
+    steps = 20
     learns_within = 4000
 
 

@@ -10,7 +10,7 @@ from rlcore_devkit import PluginConformance, ReplaySamplerConformance, TrainerCo
 SMALL = {
     "batch_size": 32,
     "buffer_size": 2048,
-    "buffer_init_steps": 64,
+    "buffer_init_steps": 32,
     "learning_rate": 3e-3,
     "save_replay_buffer": True,
     "steps_per_update": 4,
@@ -30,7 +30,7 @@ class TestTD7(TrainerConformance):
     trainer = "rlcore-td7/td7"
     hyperparameters = SMALL
     settings = {"network_settings": NETWORK}
-    steps = 60
+    steps = 30
     learns_within = 4000
 
 

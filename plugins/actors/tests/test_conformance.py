@@ -8,6 +8,7 @@ from rlcore_devkit import MemoryTrainerConformance, PluginConformance, TrainerCo
 
 SMALL = {"buffer_size": 256, "batch_size": 64, "learning_rate": 3e-3, "num_epoch": 3, "lambd": 0.95}
 NETWORK = {"hidden_units": 32, "num_layers": 1}
+STEPS = 195  # three updates, and one in a third of them
 
 
 @pytest.mark.smoke
@@ -20,6 +21,7 @@ class TestAPPO(TrainerConformance):
     trainer = "rlcore-actors/appo"
     hyperparameters = SMALL
     settings = {"network_settings": {**NETWORK, "normalize": True}}
+    steps = STEPS
 
 
 @pytest.mark.learning
@@ -27,6 +29,7 @@ class TestIMPALA(TrainerConformance):
     trainer = "impala"
     hyperparameters = {**SMALL, "shared_critic": True}
     settings = {"network_settings": NETWORK, "time_horizon": 16}
+    steps = STEPS
 
 
 @pytest.mark.learning
