@@ -27,8 +27,11 @@ class PluginConformance(Rules):
 
     def installed(self) -> Plugin:
         """Return the installed plugin."""
-        plugins = load_plugins().found
-        matching = [plugin for plugin in plugins if self.plugin in (plugin.name, plugin.label)]
+        plugins = load_plugins()
+        return self._found_in(plugins)
+
+    def _found_in(self, plugins: Plugins) -> Plugin:
+        matching = [plugin for plugin in plugins.found if self.plugin in (plugin.name, plugin.label)]
         assert matching, f"{self.plugin!r} is not installed; run pip install -e . in the plugin's directory"
         labels = [plugin.label for plugin in matching]
         assert len(matching) == 1, f"{self.plugin!r} is ambiguous: {labels}"
@@ -36,8 +39,8 @@ class PluginConformance(Rules):
 
     def loaded(self) -> Plugins:
         """Return the plugin, loaded together with the plugins whose hooks it may implement."""
-        plugin = self.installed()
         plugins = load_plugins()
+        plugin = self._found_in(plugins)
         assert plugin.label not in plugins.broken, plugins.broken[plugin.label]
         return plugins
 
@@ -58,17 +61,18 @@ class PluginConformance(Rules):
         assert self._messages("bounds") == []
 
     def test_loads_and_implements_a_hook(self) -> None:
-        assert self.loaded().implemented(self.installed().label)
+        plugins = self.loaded()
+        assert plugins.implemented(self._found_in(plugins).label)
 
     def test_every_record_has_a_summary(self) -> None:
-        label = self.installed().label
-        records = self.loaded().records_of(label)
+        plugins = self.loaded()
+        records = plugins.records_of(self._found_in(plugins).label)
         incomplete = [record.name for record in records if not record.summary]
         assert incomplete == []
 
     def test_every_preset_is_a_valid_part_of_a_configuration(self) -> None:
         plugins = self.loaded()
-        for record in plugins.records_of(self.installed().label):
+        for record in plugins.records_of(self._found_in(plugins).label):
             if not isinstance(record, Preset):
                 continue
             values = record.resolve()

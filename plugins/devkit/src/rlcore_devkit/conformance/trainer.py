@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -109,9 +110,9 @@ class TrainerRules(Rules):
         block["hyperparameters"] = chosen
         return {**block, **self.settings}
 
-    @property
+    @cached_property
     def _spec(self) -> TrainerSpec:
-        """Return the record of the trainer."""
+        """The record of the trainer."""
         return self.plugins().record(TrainerSpec, self.trainer)
 
     @property
