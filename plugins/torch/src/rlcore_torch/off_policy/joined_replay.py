@@ -41,9 +41,10 @@ class RowShare:
     def of_own(self, drawn: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the rows of this rank, [k * B, ...], of ``drawn`` [k * total, ...] for all."""
         shape = drawn.shape[1:]
-        of_all = drawn.reshape(-1, self.total, *shape)
+        of_each = len(drawn) // self.total  # k; reshape cannot infer it for actions without continuous parts
+        of_all = drawn.reshape(of_each, self.total, *shape)
         of_rank: NDArray[np.float32] = of_all[:, self.places]
-        return of_rank.reshape(-1, *shape)
+        return of_rank.reshape(of_each * len(self.places), *shape)
 
 
 class JoinedReplay:
