@@ -143,6 +143,7 @@ def test_after_each_update_the_policy_acts_by_what_it_learned(make_trainer: Make
         actor = torch_network(trainer.model.actor, trainer.model.policy_head.linear).eval()
         with torch.no_grad():
             expected = actor(torch.from_numpy(seen).double()).numpy()
+        assert columns is not None
         np.testing.assert_allclose(columns, expected, rtol=1e-5, atol=1e-5)
         assert earlier is None or np.abs(expected - earlier).max() > 1e-3, "nothing was learned"
         earlier = expected

@@ -66,7 +66,8 @@ def double(tensor: Any) -> Array:
 
 def normalized(x: Array, norm: Any) -> Array:
     deviation = np.sqrt(double(norm.running_var) + norm.epsilon)
-    return (x - double(norm.running_mean)) / deviation * double(norm.weight) + double(norm.bias)
+    y: Array = (x - double(norm.running_mean)) / deviation * double(norm.weight) + double(norm.bias)
+    return y
 
 
 def output_of(model: Actor, x: NDArray[Any]) -> Array:
@@ -159,8 +160,8 @@ def test_layers_without_normalization_share_their_weights() -> None:
     layers = folded_actor(model)
     assert layers is not None
     for layer, linear in zip(layers, [*model.actor.layers, model.policy_head.linear], strict=True):
-        assert layer.weight.data_ptr() == linear.weight.data_ptr()  # type: ignore[operator]
-        assert layer.bias.data_ptr() == linear.bias.data_ptr()  # type: ignore[operator]
+        assert layer.weight.data_ptr() == linear.weight.data_ptr()
+        assert layer.bias.data_ptr() == linear.bias.data_ptr()
 
 
 class Shifted(BatchNorm):
