@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from made_once import made_once
 
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
@@ -76,15 +77,16 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.importorskip(needed)
     from rlcore import main
 
-    place = tmp_path_factory.mktemp("trained")
-    (place / "pole.yaml").write_text(CONFIGURATION)
-    before = Path.cwd()
-    os.chdir(place)
-    try:
-        assert main(["run", "pole.yaml"]) == 0
-    finally:
-        os.chdir(before)
-    return place / "results/pole"
+    def train(place: Path) -> None:
+        (place / "pole.yaml").write_text(CONFIGURATION)
+        before = Path.cwd()
+        os.chdir(place)
+        try:
+            assert main(["run", "pole.yaml"]) == 0
+        finally:
+            os.chdir(before)
+
+    return made_once(tmp_path_factory, CONFIGURATION, train) / "results/pole"
 
 
 @pytest.fixture
@@ -96,11 +98,12 @@ def pole(trained: Path, run_rlcore: RunRlcore, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def uploaded(trained: Path) -> dict[str, bytes]:
+def uploaded(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of a repository after the trained run was pushed to it."""
     from rlcore import main
 
-    place = trained.parent.parent
+    place = tmp_path_factory.mktemp("uploaded")
+    shutil.copytree(trained, place / "results/pole")
     with pytest.MonkeyPatch.context() as patch, on_a_hub(patch, place / "cache") as running:
         patch.chdir(place)
         assert main(["push", "pole", "ann/pole", "--yes", "--episodes", "0"]) == 0
