@@ -15,12 +15,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
+import host_cases_of_actors
 import host_cases_of_ranks
 import host_cases_of_workers
 from host_cases import TIMEOUT, Case, Missed, NotTried
 from hosts import hosts, problem, switch_problem
 
-CASES: dict[str, Case] = {**host_cases_of_ranks.CASES, **host_cases_of_workers.CASES}
+CASES: dict[str, Case] = {
+    **host_cases_of_ranks.CASES,
+    **host_cases_of_workers.CASES,
+    **host_cases_of_actors.CASES,
+}
 
 
 @click.command()

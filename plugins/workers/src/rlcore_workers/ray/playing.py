@@ -25,7 +25,7 @@ from rlcore_workers.ray.terminal import noted_signals, print_line, say
 
 LOOK_SECONDS = 0.5
 WAIT_SECONDS = 10.0  # before a line says what an actor waits for
-END_SECONDS = 15.0  # for actors to end after one has ended with the run, or after a signal
+END_SECONDS = 10.0  # for actors to end after one has ended with the run, or after a signal
 RUN_SECONDS = 3.0  # for the run to take a connection, before an actor that gave it up starts again
 
 
