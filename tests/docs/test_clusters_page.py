@@ -19,13 +19,13 @@ from rlcore_workers.ray.ranks import SAME_AGAIN
 
 pytestmark = pytest.mark.documentation
 
-PAGE = "docs/how-to/clusters.md"
+CLUSTERS = "docs/how-to/clusters.md"
 OBJECTS = {
     block.title: yaml.safe_load(block.text)
     for block in BLOCKS
-    if block.page == PAGE and block.language == "yml" and "apiVersion" in block.text
+    if block.page == CLUSTERS and block.language == "yml" and "apiVersion" in block.text
 }
-SCRIPTS = {block.title: block.text for block in BLOCKS if block.page == PAGE and block.language == "bash"}
+SCRIPTS = {block.title: block.text for block in BLOCKS if block.page == CLUSTERS and block.language == "bash"}
 # Types of the API of Kubernetes 1.37 and of JobSet v1alpha2 with the fields that the page uses, and their types.
 TYPES: Mapping[str, Mapping[str, str]] = {
     "Job": {"apiVersion": "", "kind": "", "metadata": "ObjectMeta", "spec": "JobSpec"},
