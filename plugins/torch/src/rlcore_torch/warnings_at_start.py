@@ -52,11 +52,13 @@ def few_gradient_steps(run: RunContext) -> Iterator[str]:
 
 
 def _presets(trainer_type: str, run: RunContext) -> Iterator[str]:
-    """The names of the presets for a trainer."""
+    """The names of the presets for a trainer that need no recorded episodes."""
     for preset in run.plugins.records(Preset.kind):
         with suppress(Exception):  # a preset that is broken says so when it is chosen
-            of_preset: str = preset.resolve()["default_settings"]["trainer_type"]
-            if of_preset.rpartition("/")[2] == trainer_type.rpartition("/")[2]:
+            values = preset.resolve()["default_settings"]
+            of_preset: str = values["trainer_type"]
+            recorded = "prior_data" in values["hyperparameters"]
+            if of_preset.rpartition("/")[2] == trainer_type.rpartition("/")[2] and not recorded:
                 yield preset.name
 
 
