@@ -6,7 +6,7 @@ Defaults are those of the authors' code (Bhatt et al. 2024, arXiv:1902.05605; Pa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -19,6 +19,24 @@ if TYPE_CHECKING:
 MAX_ROWS = 1_000_000_000
 MAX_STEPS = 10**15
 MAX_ATOMS = 10_000
+
+
+def _beta1(default: float) -> Any:
+    return setting(
+        default,
+        "Share of the mean gradient that a step of the policy's and the critics' Adam keeps.",
+        minimum=0.0,
+        maximum=1.0,
+    )
+
+
+def _batch_norm(default: str) -> Any:
+    return setting(
+        default,
+        "Normalize what enters the hidden layers, and the features of each, over the rows of a minibatch: before the "
+        "non-linearity (pre) or after it (post).",
+        choices=("none", "pre", "post"),
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -37,12 +55,7 @@ class CrossQSettings(OffPolicySettings):
     temperature_learning_rate: float | None = setting(
         None, "Step size of the temperature's optimizer; null for learning_rate.", exclusive_minimum=0.0
     )
-    beta1: float = setting(
-        0.5,
-        "Share of the mean gradient that a step of the policy's and the critics' Adam keeps.",
-        minimum=0.0,
-        maximum=1.0,
-    )
+    beta1: float = _beta1(0.5)
     policy_delay: int = setting(
         3, "Gradient steps of the critics for each of the policy and the temperature.", minimum=1
     )
@@ -54,12 +67,7 @@ class CrossQSettings(OffPolicySettings):
 class CrossQNetworkSettings(NetworkSettings):
     """The networks of CrossQ: batch renormalization after each non-linearity, as the authors' code has it."""
 
-    batch_norm: str = setting(
-        "post",
-        "Normalize what enters the hidden layers, and the features of each, over the rows of a minibatch: before the "
-        "non-linearity (pre) or after it (post).",
-        choices=("none", "pre", "post"),
-    )
+    batch_norm: str = _batch_norm("post")
     batch_renorm_after: int | None = setting(
         100_000,
         "Minibatches of a network after which batch_norm corrects them to its running statistics (batch "
@@ -78,12 +86,7 @@ class XQCSettings(CrossQSettings):
     final_learning_rate: float = setting(
         3e-5, "Value that the schedule lowers learning_rate to (an rlcore key).", minimum=0.0
     )
-    beta1: float = setting(
-        0.9,
-        "Share of the mean gradient that a step of the policy's and the critics' Adam keeps.",
-        minimum=0.0,
-        maximum=1.0,
-    )
+    beta1: float = _beta1(0.9)
     steps_per_update: float = setting(
         0.5, "Agent steps for each gradient step; any positive number.", exclusive_minimum=0.0
     )
@@ -124,9 +127,4 @@ class XQCSettings(CrossQSettings):
 class XQCNetworkSettings(NetworkSettings):
     """The networks of XQC: batch normalization before each non-linearity, without renormalization."""
 
-    batch_norm: str = setting(
-        "pre",
-        "Normalize what enters the hidden layers, and the features of each, over the rows of a minibatch: before the "
-        "non-linearity (pre) or after it (post).",
-        choices=("none", "pre", "post"),
-    )
+    batch_norm: str = _batch_norm("pre")

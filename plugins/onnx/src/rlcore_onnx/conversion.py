@@ -84,8 +84,10 @@ def folded(module: PolicyModule) -> PolicyModule:
 
     ``module`` itself where the policy has none, and where other layers are beside it.
     """
+    if not any(isinstance(part, BatchNorm) for part in module.model.actor.modules()):
+        return module
     layers = folded_actor(module.model)
-    if layers is None or not any(isinstance(part, BatchNorm) for part in module.model.actor.modules()):
+    if layers is None:
         return module
     module = copy.deepcopy(module)
     *hidden, head = [linear_layer(layer) for layer in layers]

@@ -32,10 +32,9 @@ class NumpyActor:
     normalization are copies.
     """
 
-    def __init__(self, model: Actor, arrays: Sequence[FloatArray]) -> None:
-        """``arrays`` are the :func:`numpy_layers` of ``model``."""
+    def __init__(self, model: Actor) -> None:
         self._model = model
-        self._arrays = arrays
+        self._arrays = numpy_layers(model)
         self._split: Any = model.policy_head.split
         self._activate = NUMPY_FUNCTIONS[model.actor.activation]
         self._has_copies = any(isinstance(layer, BatchNorm) for layer in model.actor.modules())
@@ -43,7 +42,7 @@ class NumpyActor:
     def refresh_copies(self) -> None:
         """Call after weights or running statistics changed."""
         if self._has_copies:
-            self._arrays = numpy_layers(self._model) or self._arrays
+            self._arrays = numpy_layers(self._model)
 
     def __call__(self, x: FloatArray) -> tuple[FloatArray | None, FloatArray | None]:
         """Return columns of the continuous parts [R, ...] and logits [R, logits] of vector observations x [R, size]."""
@@ -58,10 +57,9 @@ def numpy_actor(model: Actor) -> NumpyActor | None:
     those of :func:`rlcore_torch.folded_actor`, and for an activation that is not in :data:`NUMPY_FUNCTIONS`. Call it
     again if the normalizer of observations changes, or if parameters move to other memory.
     """
-    if type(model.inputs) is not ObservationInputs or not _reads_vectors(model.actor):
+    if type(model.inputs) is not ObservationInputs or not _reads_vectors(model.actor) or folded_actor(model) is None:
         return None
-    arrays = numpy_layers(model)
-    return None if arrays is None else NumpyActor(model, arrays)
+    return NumpyActor(model)
 
 
 def _reads_vectors(body: Body) -> bool:
@@ -80,14 +78,13 @@ def is_plain_body(body: Body, head: nn.Module) -> bool:
     return _reads_vectors(body) and all(is_plain_linear(layer) for layer in (*body.layers, head))
 
 
-def numpy_layers(model: Actor) -> list[FloatArray] | None:
+def numpy_layers(model: Actor) -> list[FloatArray]:
     """Shift, factor and limit of the normalization, if there is one; weight [in, out] and bias [out] of each layer.
 
-    Batch normalization is folded into the layers. None for layers that :func:`rlcore_torch.folded_actor` does not know.
+    Batch normalization is folded into the layers. ``model`` must be one that acts in NumPy, see :func:`numpy_actor`.
     """
     folded = folded_actor(model)
-    if folded is None:
-        return None
+    assert folded is not None
     arrays = normalization(model.inputs)
     for weight, bias in folded:
         arrays += [to_numpy(weight).T, to_numpy(bias)]

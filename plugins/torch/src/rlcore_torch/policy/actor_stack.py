@@ -141,14 +141,8 @@ def _arrays(policy: Any) -> list[FloatArray]:
     log_std = np.empty(0, np.float32)
     if type(distribution) is Gaussian:
         log_std = to_numpy(distribution.log_std)
-    layers = [np.atleast_2d(array) for array in _layers(policy)]
+    layers = [np.atleast_2d(array) for array in numpy_layers(policy.model)]
     return [*layers, log_std]
-
-
-def _layers(policy: Any) -> list[FloatArray]:
-    layers = numpy_layers(policy.model)
-    assert layers is not None  # only policies that act in NumPy are in a stack
-    return layers
 
 
 def stack_kind(policy: Any) -> Hashable:
@@ -168,5 +162,5 @@ def stack_kind(policy: Any) -> Hashable:
     actions = (behavior.continuous, behavior.discrete, behavior.low.tobytes(), behavior.high.tobytes())
     attributes = (type(distribution), repr(sorted(plain.items())))
     functions = (model.actor.activation, model.inputs.normalizer is None)
-    shapes = tuple(array.shape for array in _layers(policy))
+    shapes = tuple(array.shape for array in numpy_layers(model))
     return (observations, actions, attributes, functions, shapes)
