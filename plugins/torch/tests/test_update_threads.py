@@ -4,7 +4,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -148,26 +153,48 @@ def test_an_error_in_a_gradient_step_leaves_one_thread(machine: Callable[[float,
     assert torch.get_num_threads() == 1
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_the_gradient_of_a_layer_with_one_output_does_not_depend_on_the_threads(threads: int) -> None:
-    """With two threads, PyTorch's product splits each sum of such a gradient."""
+SHAPES = [(256, 256), (256, 64), (256, 400), (512, 128), (250, 256), (255, 256), (1, 256)]  # rows and units
+
+
+@pytest.mark.parametrize(("rows", "units"), SHAPES)
+def test_a_stack_computes_the_same_bits_with_one_thread_and_two(rows: int, units: int) -> None:
+    one, two = stack_outcomes(rows, units)
+    for of_one, of_two in zip(one, two, strict=True):
+        assert torch.equal(of_one, of_two)
+
+
+def test_a_stack_computes_the_same_bits_also_in_mkls_products_for_cpus_without_avx_512() -> None:
+    """There MKL divides a product between threads in another way. The variable is for Intel's CPUs alone."""
+    program = (
+        "from test_update_threads import SHAPES, test_a_stack_computes_the_same_bits_with_one_thread_and_two as test\n"
+        "for shape in SHAPES: test(*shape)"
+    )
+    environment = {**os.environ, "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
+    subprocess.run([sys.executable, "-c", program], env=environment, cwd=Path(__file__).parent, check=True)
+
+
+def stack_outcomes(rows: int, units: int) -> list[list[torch.Tensor]]:
+    """What a network of 24 inputs and one output computes for a minibatch and its gradient, with one thread and two."""
     torch.manual_seed(0)
-    layer = torch.nn.Linear(256, 1)
-    x = torch.randn(256, 257)
-    given = torch.randn(1, 256)
-    found = []
+    sizes = (24, units, units, 1)
+    layers = [torch.nn.Linear(*pair) for pair in pairwise(sizes)]
+    inputs = torch.cat([torch.randn(rows, 24), torch.ones(rows, 1)], dim=1)
+    given = torch.randn(1, rows)
+    outcomes = []
     try:
-        for number in (1, threads):
-            torch.set_num_threads(number)
-            stack = LinearStack([layer], "relu", x, torch.empty(256))
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            stack = LinearStack(layers, "relu", inputs, torch.empty(rows * LinearStack.numbers(layers, "relu")))
             stack.begin()
-            stack.forward(256)
+            computed = [stack.forward(rows).clone()]
             stack.backward(given)
-            found.append(stack.gradients[layer.weight].clone())
-            assert torch.get_num_threads() == number
+            stack.forward(rows)
+            computed.append(stack.backward_to_inputs(given).clone())
+            outcomes.append(computed + [gradient.clone() for gradient in stack.gradients.values()])
+            assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(1)
-    assert torch.equal(*found)
+    return outcomes
 
 
 @pytest.mark.parametrize(("cores", "limit", "chooses"), [(2, "", True), (8, "", True), (1, "", False), (2, "1", False)])

@@ -6,8 +6,7 @@ The same layers give a rollout its values, a piece of the rows after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +22,7 @@ from rlcore_torch.arrays import FloatArray
 LARGEST_LAYER = 2**17
 LARGEST_INPUTS = 2**22  # numbers in their inputs, 16 MiB, which are not kept: many are read from memory in any case
 MOST_PREPARED = 8  # numbers of rows whose calls are kept
+LEAST_HALVED = 2**20  # multiplications of a product, which one thread computes in tens of microseconds
 
 # On a CPU, PyTorch's tanh and its products with a matrix of a few columns take several times as long as necessary. The
 # small networks of reinforcement learning consist of them.
@@ -59,20 +59,6 @@ FUNCTIONS = {
         of_input=False,
     ),
 }
-
-
-@contextmanager
-def sums_in_one_thread(columns: int) -> Iterator[None]:
-    """Compute a product that has one row in one thread: several would split each sum, and round it differently."""
-    threads = torch.get_num_threads()
-    if columns > 1 or threads == 1:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class LinearStack:
@@ -184,14 +170,10 @@ class LinearStack:
         The parameters get none. It writes over what was kept of these rows.
         """
         calls = self._now
-        gradient = given.t()
-        for k in range(len(self._layers) - 1, 0, -1):
-            kept = calls.kept[k - 1]
-            of_activation = calls.of_hidden[k - 1]
-            torch.mm(gradient, self._layers[k].weight, out=of_activation)
-            self._function.derivative(of_activation, kept)()
-            gradient = kept
-        return gradient @ self._layers[0].weight
+        calls.of_output.copy_(given)
+        for call in calls.backward_to_inputs:
+            call()
+        return calls.of_inputs
 
     def leave(self) -> None:
         """Let the parameters have the gradients, in their own layout in memory."""
@@ -221,32 +203,39 @@ class LinearStack:
         ones = self._ones[:, :rows]
         output = self._output[:, :rows]
         of_output = self._of_output[:, :rows]
+        of_inputs = torch.empty(rows, self._layers[0].in_features)
         forward: list[Call] = []
         backward: list[Call] = []
+        backward_to_inputs: list[Call] = []
         for k, layer in enumerate(self._layers):
             weight = layer.weight.detach()
             bias = layer.bias.detach()
             of_layer: list[Call] = []
             if k < len(hidden):
                 if k == 0:
-                    forward.append(partial(torch.mm, inputs[k], self._entry, out=kept[k]))
+                    forward.append(_product(inputs[k], self._entry, kept[k]))
                 else:
-                    forward.append(partial(torch.addmm, bias, inputs[k], weight.t(), out=kept[k]))
+                    forward.append(_product(inputs[k], weight.t(), kept[k], bias))
                 forward.append(self._function.call(kept[k], after[k]))
-                of_layer.append(self._function.derivative(of_hidden[k], kept[k]))
+                derivative = self._function.derivative(of_hidden[k], kept[k])
+                of_layer.append(derivative)
                 gradient = kept[k]
                 x = inputs[k]
             else:
                 gradient = of_output.t()
                 x = inputs[k] if hidden else inputs[k][:, :-1]
-                forward.append(partial(torch.addmm, bias.unsqueeze(1), weight, x.t(), out=output))
+                forward.append(_product(weight, x.t(), output, bias.unsqueeze(1)))
+                derivative = None
             of_layer.append(_adds_product(self._products[k], gradient, x))
             if k > 0 or not hidden:
                 of_layer.append(_adds_product(self._biases[k].unsqueeze(0), ones.t(), gradient))
+            before = _product(gradient, weight, of_hidden[k - 1] if k > 0 else of_inputs)
             if k > 0:
-                of_layer.append(partial(torch.mm, gradient, weight, out=of_hidden[k - 1]))
+                of_layer.append(before)
             backward = of_layer + backward
-        return _Calls(forward, backward, kept, of_hidden, output, of_output)
+            to_inputs = [before] if derivative is None else [derivative, before]
+            backward_to_inputs = to_inputs + backward_to_inputs
+        return _Calls(forward, backward, backward_to_inputs, output, of_output, of_inputs)
 
 
 @attrs.frozen(eq=False)
@@ -256,18 +245,39 @@ class _Calls:
     Attributes:
         forward: From the inputs to ``output``.
         backward: From ``of_output`` to the gradients of all layers.
-        kept: By hidden layer, [B, width], what the derivative of its activation needs.
-        of_hidden: By hidden layer, [B, width], the gradient by its output.
+        backward_to_inputs: From ``of_output`` to ``of_inputs``.
         output: [outputs, B].
         of_output: [outputs, B] the gradient by ``output``.
+        of_inputs: [B, inputs] the gradient by the inputs.
     """
 
     forward: Sequence[Call]
     backward: Sequence[Call]
-    kept: Sequence[Tensor]
-    of_hidden: Sequence[Tensor]
+    backward_to_inputs: Sequence[Call]
     output: Tensor
     of_output: Tensor
+    of_inputs: Tensor
+
+
+def _product(x: Tensor, y: Tensor, out: Tensor, plus: Tensor | None = None) -> Call:
+    """Return a call that writes ``x @ y``, and ``plus`` added, into ``out``: the same bits with one thread and two.
+
+    A library that divides one product between threads may round it differently; MKL does on CPUs without AVX-512. So a
+    large product is a batch of two, each with half of the rows, and a thread computes one of them. A small one has one
+    thread.
+    """
+    rows, inner = x.shape
+    if rows % 2 or rows * inner * y.shape[1] < LEAST_HALVED:
+        if plus is None:
+            return partial(_in_one_thread, partial(torch.mm, x, y, out=out))
+        return partial(_in_one_thread, partial(torch.addmm, plus, x, y, out=out))
+    halves = torch.unflatten(x, 0, (2, -1))
+    of_halves = torch.unflatten(out, 0, (2, -1))
+    both = y.expand(2, *y.shape)
+    if plus is None:
+        return partial(torch.bmm, halves, both, out=of_halves)
+    added = torch.unflatten(plus.expand(out.shape), 0, (2, -1))
+    return partial(torch.baddbmm, added, halves, both, out=of_halves)
 
 
 def _adds_product(product: Tensor, gradient: Tensor, x: Tensor) -> Call:
@@ -275,18 +285,19 @@ def _adds_product(product: Tensor, gradient: Tensor, x: Tensor) -> Call:
     narrow, wide = gradient, x
     if gradient.shape[1] > x.shape[1]:
         narrow, wide = x, gradient
-    add = partial(torch.addmm, product, narrow.t(), wide, out=product)
-    if narrow.shape[1] > 1:
-        return add
-    return partial(_in_one_thread, add)
+    return _product(narrow.t(), wide, product, product)
 
 
 def _in_one_thread(product: Call) -> None:
-    if torch.get_num_threads() == 1:
+    threads = torch.get_num_threads()
+    if threads == 1:
         product()
         return
-    with sums_in_one_thread(1):
+    torch.set_num_threads(1)
+    try:
         product()
+    finally:
+        torch.set_num_threads(threads)
 
 
 class StackOutputs:
