@@ -202,6 +202,7 @@ from .run.saved.data import CheckpointData as CheckpointData
 from .run.saved.data import RunData as RunData
 from .run.saved.data import SavedSummary as SavedSummary
 from .run.saved.data import find_run as find_run
+from .run.saved.data import latest_summaries as latest_summaries
 from .run.saved.data import read_checkpoint as read_checkpoint
 from .run.saved.data import read_run as read_run
 from .run.saved.exporting import export_policies as export_policies

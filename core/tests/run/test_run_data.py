@@ -104,3 +104,21 @@ def test_the_state_of_the_trainers_in_a_checkpoint_is_read(make_run: Any, files:
     assert rlcore.read_checkpoint(str(files().path), "80").step == 80
     with pytest.raises(RunStateError, match="there is no checkpoint '81'; there are 40, 80, 120, 160, 200"):
         rlcore.read_checkpoint(files().path, "81")
+
+
+def test_the_latest_summaries_are_those_at_the_end_of_the_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes that are read begin within a line, and the last line is being written."""
+    monkeypatch.setattr("rlcore.run.saved.data.TAIL", 400)
+    metrics = tmp_path / "metrics.jsonl"
+    assert rlcore.latest_summaries(tmp_path) == {}
+    lines = [json.dumps({"behavior": f"Agent{k % 2}", "step": k, "time": k, "stats": {"x": 0.5}}) for k in range(100)]
+    metrics.write_text("\n".join(lines) + "\n\nnothing\n" + lines[0][:20])
+    latest = rlcore.latest_summaries(tmp_path)
+    assert [(name, summary.step) for name, summary in latest.items()] == [("Agent1", 99), ("Agent0", 98)]
+    metrics.write_text(lines[7])  # a file of fewer bytes
+    assert [summary.step for summary in rlcore.latest_summaries(tmp_path).values()] == [7]
+    metrics.unlink()
+    metrics.mkdir()
+    assert rlcore.latest_summaries(tmp_path) == {}

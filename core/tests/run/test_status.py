@@ -13,6 +13,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.contracts.stats import Tag
 from rlcore.run.run import Run
+from rlcore.storage.status import MOST_LISTED
 from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
@@ -203,3 +204,11 @@ def test_watching_shows_a_run_again_until_it_ends(
     ] * 2
     assert steps[:2] == ["50", "100"] and len(steps) == 3
     assert run_rlcore("status", run.directory.path, "--watch").exit_code == 0 and len(waited) == 2  # it has ended
+
+
+def test_the_status_lists_the_newest_checkpoints_of_many(make_run: Any, files: Any) -> None:
+    """All stay in the directory; a list of all would make every save longer than the last."""
+    make_run(keep_checkpoints=0, checkpoint_interval=8).train()
+    assert files().steps == list(range(8, 201, 8)) and len(files().steps) > MOST_LISTED
+    listed = [entry["steps"] for entry in files().status["Agent"]["checkpoints"]]
+    assert listed == files().steps[-MOST_LISTED:]

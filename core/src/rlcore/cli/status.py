@@ -85,6 +85,7 @@ def _report(data: RunData) -> dict[str, Any]:
 def _progress(data: RunData) -> tuple[dict[str, int], dict[str, int]]:
     """The steps of each behavior, and the steps that its configuration sets, as far as they are known."""
     from rlcore.files.reading import is_whole
+    from rlcore.run.saved.data import latest_summaries
     from rlcore.storage.status import listed_checkpoints
 
     saved: dict[str, int] = {}
@@ -102,7 +103,7 @@ def _progress(data: RunData) -> tuple[dict[str, int], dict[str, int]]:
             max_steps[name] = target
     steps: dict[str, int] = {}
     if data.running:  # the steps of an ended process after its last checkpoint are lost
-        steps = {summary.behavior: summary.step for summary in data.metrics}
+        steps = {name: summary.step for name, summary in latest_summaries(data.directory).items()}
     for name, count in saved.items():
         steps[name] = max(count, steps.get(name, 0))
     return steps, max_steps

@@ -18,6 +18,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ log = logging.getLogger(__name__)
 
 
 CHECKPOINTS = "checkpoints"  # the directory of a run's checkpoints
+MOST_LINKED = 4  # checkpoints of a kind that a new one shares files with: it has those of the one or two before it
 BEST = "best"  # the directory of the best checkpoints, within that of the regular ones
 _STEP_NAME = re.compile(r"[0-9]{1,18}")  # below 2**63
 
@@ -106,15 +108,38 @@ class Checkpoint:
 # ---------------------------------------------------------------- finding
 
 
-def find_checkpoints(directory: Path) -> list[Checkpoint]:
+def find_checkpoints(directory: Path, found: dict[str, Checkpoint] | None = None) -> list[Checkpoint]:
     """All checkpoints in ``directory``, oldest first, damaged ones included.
 
-    A checkpoint is a directory with a number as its name that contains a manifest or a state.
+    A checkpoint is a directory with a number as its name that contains a manifest or a state. ``found`` remembers them
+    by name for the next call, which asks only of new names whether they are checkpoints.
     """
-    if not directory.is_dir():
+    before = found or {}
+    now = {}
+    for name in _names(directory):
+        if name in before:
+            now[name] = before[name]
+        elif is_step(directory / name):
+            now[name] = Checkpoint(int(name), directory / name)
+    if found is not None:
+        found.clear()
+        found.update(now)
+    return sorted(now.values(), key=lambda checkpoint: checkpoint.step)
+
+
+def _names(directory: Path) -> list[str]:
+    """The names in ``directory``; none if it is not a directory."""
+    try:
+        return os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    checkpoints = [Checkpoint(int(path.name), path) for path in directory.iterdir() if is_step(path)]
-    return sorted(checkpoints, key=lambda checkpoint: checkpoint.step)
+
+
+def _newest(directory: Path, until: int) -> list[Checkpoint]:
+    """The ``MOST_LINKED`` newest checkpoints in ``directory`` of steps ``until`` one, the newest first."""
+    steps = [(int(name), name) for name in _names(directory) if _STEP_NAME.fullmatch(name) and int(name) <= until]
+    newest = (Checkpoint(step, directory / name) for step, name in sorted(steps, reverse=True))
+    return list(islice((each for each in newest if is_checkpoint(each.path)), MOST_LINKED))
 
 
 def is_step(path: Path) -> bool:
@@ -226,20 +251,12 @@ class CheckpointSave:
         with self._failing():
             directory.mkdir(parents=True, exist_ok=True)
             self._temporary.mkdir()
-            regular = directory.parent if directory.name == BEST else directory
-            earlier = checkpoints_of_run(regular)
+            other_kind = directory.parent if directory.name == BEST else directory / BEST
+            same_kind = _newest(directory, step)
             # The order in which links are tried: the newest of the same kind most likely has a file.
-            earlier.sort(key=lambda other: (other.path.parent == directory, other.step), reverse=True)
-            latest = None
-            for other in reversed(earlier):
-                if other.path.parent == directory and other.step < step:
-                    latest = other.path
-            self._frozen = FrozenFiles(
-                self._temporary,
-                [other.path for other in earlier],
-                flushed or FlushedFiles(),
-                latest if apart else None,
-            )
+            earlier = [other.path for other in (*same_kind, *_newest(other_kind, step))]
+            latest = next((other.path for other in same_kind if other.step < step), None)
+            self._frozen = FrozenFiles(self._temporary, earlier, flushed or FlushedFiles(), latest if apart else None)
             self._tree, self._arrays = split(state, self._frozen)
 
     def _changing(self) -> list[Arrays]:
@@ -375,14 +392,16 @@ def rotate(
     newest: int,
     check_intact: Callable[[Checkpoint], bool],
     holds: CheckpointHolds | None = None,
+    found: dict[str, Checkpoint] | None = None,
 ) -> tuple[list[Checkpoint], list[Checkpoint]]:
     """Deletes the checkpoints older than the ``keep`` newest intact ones, unless they are held; 0 or less keeps all.
 
     Returns the intact ones that stay, and the deleted ones, both oldest first. ``newest`` is the step just saved. A
     checkpoint of a later step is damaged, since the run was resumed from an older one; it stays until the run saves
     that step again. Damaged checkpoints do not count towards ``keep``, and held ones only if they are among the newest.
+    ``found`` is that of :func:`find_checkpoints`.
     """
-    checkpoints = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
+    checkpoints = [checkpoint for checkpoint in find_checkpoints(directory, found) if checkpoint.step <= newest]
     intact = [checkpoint for checkpoint in checkpoints if check_intact(checkpoint)]
     if keep <= 0 or len(intact) < keep:
         return intact, []

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 # ML-Agents' number for this shape of the file.
 STATS_FORMAT_VERSION = "0.3.0"
+MOST_LISTED = 20  # of the checkpoints of a run, the newest: a list of all would make each save longer than the last
 _ENTRY = {"run_steps": COUNT, "steps": COUNT, "reward?": NUMBER}  # what rlcore reads of a listed checkpoint
 
 
@@ -34,7 +35,9 @@ def training_status(
     final: bool = False,
     listed: dict[int, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """The status of a run at its ``newest`` checkpoint, with the older ones listed: without ``older``, all before it.
+    """The status of a run at its ``newest`` checkpoint, with the ones before it listed, ``MOST_LISTED`` at most in all.
+
+    Without ``older``, those before it are looked for.
 
     ``final``: the training is done. ``listed`` remembers by step, for the next call, what is listed of a checkpoint.
     Raises RunStateError if the newest checkpoint cannot be used. An older one is skipped if its state cannot be read;
@@ -45,6 +48,9 @@ def training_status(
         checkpoints = find_checkpoints(newest.path.parent)
         older = [checkpoint for checkpoint in checkpoints if checkpoint.step < newest.step]
     known = {} if listed is None else listed
+    older = older[-(MOST_LISTED - 1) :]
+    for unlisted in known.keys() - {checkpoint.step for checkpoint in older}:
+        del known[unlisted]
     entries_by_checkpoint = []
     for checkpoint in older:
         try:
@@ -56,6 +62,9 @@ def training_status(
     of_newest = _entries(newest, run)
     entries_by_checkpoint.append(of_newest)
     exports = exports_in(newest.path.parent.parent)
+    exported: dict[int | None, list[str]] = {}
+    for file, step in exports.items():
+        exported.setdefault(step, []).append(file)
     status = dict(run["sections"])
     # ML-Agents' shape: a section for each behavior, whose checkpoints are in the order of their steps.
     for name, newest_entry in of_newest.items():
@@ -63,13 +72,13 @@ def training_status(
         for entries in entries_by_checkpoint:
             if name in entries:
                 entry = entries[name]
-                files = _beside(name, entry["run_steps"], exports)
+                files = _beside(name, exported.get(entry["run_steps"], ()))
                 of_behavior.append(_with_files(entry, files))
         section: dict[str, Any] = {"checkpoints": of_behavior}
         if final:
             files = of_end(name, newest.step, of_newest, exports)
             if not files:
-                files = _beside(name, newest.step, exports)
+                files = _beside(name, exported.get(newest.step, ()))
             section["final_checkpoint"] = _with_files(newest_entry, files)
         of_plugin = status.get(name)
         if isinstance(of_plugin, Mapping):
@@ -93,10 +102,9 @@ def _metadata(step: int, run: Mapping[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def _beside(behavior: str, step: int, exports: Mapping[str, int | None]) -> list[str]:
-    """The exported files beside the checkpoint of ``step``, in the order in which they were first exported."""
-    of_step = [name for name, exported_step in exports.items() if exported_step == step]
-    return [name for name in of_step if name.startswith(f"{behavior}/")]
+def _beside(behavior: str, exported: Iterable[str]) -> list[str]:
+    """Of the files that were ``exported`` with a checkpoint, those beside it, in the same order."""
+    return [name for name in exported if name.startswith(f"{behavior}/")]
 
 
 def of_end(behavior: str, step: int, behaviors: Iterable[str], exports: Mapping[str, int | None]) -> list[str]:

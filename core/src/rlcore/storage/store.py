@@ -112,6 +112,7 @@ class CheckpointStore:
         self.plugins = plugins
         self.saved_step: int | None = None  # agent steps of the checkpoint last written or read
         self._older: list[Checkpoint] = []  # the checkpoints before it in the directory
+        self._found: dict[str, Checkpoint] = {}  # the checkpoints that were seen in the directory, by name
         self._listed: dict[int, Mapping[str, Any]] = {}  # what the status lists of them, by step
         self._configuration = ""  # as checkpoints hold it
         self._fingerprint: Fingerprint = {}  # of this process
@@ -263,7 +264,7 @@ class CheckpointStore:
         def delete_old() -> Kept:
             self._intact[step] = True  # its save has just verified it
             remove_lower_best(self.directory.best, scores.get("best_step"))
-            return rotate(path.parent, keep, step, self._is_intact, context.held_checkpoints)
+            return rotate(path.parent, keep, step, self._is_intact, context.held_checkpoints, self._found)
 
         return PendingSave(step, path, save, delete_old, failure)
 

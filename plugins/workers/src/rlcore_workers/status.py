@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlcore import RlcoreError, Tag, echo, read_run
+from rlcore import Tag, echo, latest_summaries
 
 
 def print_workers(directory: Path) -> None:
     """Print what the latest summary says of workers; nothing for a run without workers."""
-    try:
-        metrics = read_run(directory).metrics
-    except RlcoreError:  # the command has read the run, and said so
+    newest = next(iter(latest_summaries(directory).values()), None)
+    if newest is None:
         return
-    latest = metrics[-1].stats if metrics else {}
-    restarts = latest.get(Tag.WORKER_RESTARTS)
-    aborted = latest.get(Tag.ABORTED_EPISODES)
+    restarts = newest.stats.get(Tag.WORKER_RESTARTS)
+    aborted = newest.stats.get(Tag.ABORTED_EPISODES)
     if restarts is not None and aborted is not None:
         counted = f"{int(restarts)} started again, {int(aborted)} aborted episodes"
         echo(f"workers: {counted}, since the run was last started")

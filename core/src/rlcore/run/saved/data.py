@@ -7,6 +7,7 @@ not match was edited or damaged, which no program can distinguish: then the copy
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
@@ -23,7 +24,7 @@ from rlcore.contracts.saved_values import COUNT, LINE, MAPPING, NUMBER, has_form
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.files.lock import is_locked
 from rlcore.files.paths import user_path
-from rlcore.files.reading import DamagedFile, is_number, open_regular, parse_json, read_object, read_regular
+from rlcore.files.reading import DamagedFile, failing_as, is_number, open_regular, parse_json, read_object, read_regular
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.core import MAX_METRICS, METRICS_FILE
 from rlcore.settings.blocks import NO_PRESET
@@ -43,9 +44,20 @@ from rlcore.storage.fingerprint import changes, described
 from rlcore.storage.mark import LOGS, RESULT, TIMERS
 from rlcore.storage.status import metadata_of, training_status
 
-__all__ = ["CheckpointData", "FoundCheckpoint", "RunData", "SavedSummary", "find_run", "read_checkpoint", "read_run"]
+__all__ = [
+    "CheckpointData",
+    "FoundCheckpoint",
+    "RunData",
+    "SavedSummary",
+    "find_run",
+    "latest_summaries",
+    "read_checkpoint",
+    "read_run",
+]
 
 log = logging.getLogger(__name__)
+
+TAIL = 2**20  # bytes of metrics, hundreds of summaries
 
 
 # ---------------------------------------------------------------- finding a run, a checkpoint, the configuration
@@ -349,6 +361,28 @@ def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:
         damaged=tuple(damaged),
         status_written=stored,
     )
+
+
+def latest_summaries(directory: Path) -> dict[str, SavedSummary]:
+    """The newest summary of each behavior in ``metrics.jsonl`` of the run in ``directory``, the newest one first.
+
+    Only the last ``TAIL`` bytes are read. Empty if the file is missing or cannot be read.
+    """
+    try:
+        path = directory / METRICS_FILE
+        with open_regular(path, MAX_METRICS) as stream, failing_as(f"{path}: cannot be read", DamagedFile):
+            start = max(0, stream.seek(0, os.SEEK_END) - TAIL)
+            stream.seek(start)
+            lines = stream.read(TAIL).split(b"\n")
+    except (FileNotFoundError, DamagedFile):
+        return {}
+    whole = lines[1:] if start else lines
+    latest: dict[str, SavedSummary] = {}
+    for line in reversed(whole):
+        summary = _summary(line) if line.strip() else None
+        if summary is not None:
+            latest.setdefault(summary.behavior, summary)
+    return latest
 
 
 def _summary(line: bytes) -> SavedSummary | None:
