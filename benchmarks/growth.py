@@ -21,66 +21,16 @@ from typing import Any
 
 import attrs
 import click
-import numpy as np
-from loop_overhead import SLOTS, StubPlugin, stub_batch
+from loop_overhead import SLOTS, StubPlugin
 from rich.console import Console
 from rich.table import Table
 from side_by_side import MISSED, in_own_process, write_report
 
-from rlcore import (
-    Actions,
-    AgentBatch,
-    BehaviorSpec,
-    EnvironmentSpec,
-    EpisodeSeeds,
-    ObservationSpec,
-    Parameters,
-    Run,
-    hookimpl,
-    load_plugins,
-)
+from rlcore import Run, latest_summaries, load_plugins
 
 TARGET = 1.05  # an exponent
 BASE_STEPS = 20_000  # environment steps of a run whose behaviors or agents are counted
 STEPS_BETWEEN_SAVES = 100
-
-
-class ManyBehaviors:
-    """Agents in as many behaviors as the option ``behaviors`` says; an episode never ends."""
-
-    def __init__(self, settings: Any, run: Any) -> None:
-        self.num_envs = run.num_envs
-        names = [f"Agent{k}" for k in range(settings.options["behaviors"])]
-        self.behaviors = {
-            name: BehaviorSpec(
-                name=name,
-                observations=(ObservationSpec("observation", (4,), np.float32),),
-                discrete=(2,),
-                env_index=np.arange(run.num_envs),
-            )
-            for name in names
-        }
-        self.episodes = np.zeros(run.num_envs, np.int64)
-        self._batches: Mapping[str, AgentBatch] = {name: stub_batch(run.num_envs) for name in names}
-
-    def reset(self, seeds: EpisodeSeeds, episodes: Any) -> Mapping[str, AgentBatch]:
-        self.episodes = np.array(episodes, np.int64)
-        return self._batches
-
-    def step(self, actions: Mapping[str, Actions]) -> Mapping[str, AgentBatch]:
-        return self._batches
-
-    def set_parameters(self, parameters: Parameters) -> None:
-        """Do nothing: it has none."""
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-class ManyPlugin:
-    @hookimpl
-    def rlcore_environments(self) -> list[EnvironmentSpec]:
-        return [EnvironmentSpec(name="many", target="growth:ManyBehaviors")]
 
 
 def measure(kind: str, size: int) -> dict[str, float]:
@@ -96,11 +46,11 @@ def of_run(
     """The processor seconds of a training."""
     plugins = load_plugins()
     plugins.register(StubPlugin(), "stub")
-    plugins.register(ManyPlugin(), "many")
     steps = env_steps * envs
     run = Run(
         {
-            "environment": {"type": "many", "num_envs": envs, "options": {"behaviors": behaviors}},
+            "environment": {"type": "stub", "num_envs": envs},
+            "behaviors": {f"Agent{k}": {} for k in range(behaviors)},
             "default_settings": {
                 "trainer_type": "stub",
                 "max_steps": steps,
@@ -122,8 +72,6 @@ def of_run(
 
 def of_status(lines: int, results: Path) -> float:
     """The processor seconds of what ``rlcore status`` reads of a run with so many ``lines`` of metrics."""
-    from rlcore import latest_summaries
-
     stats = {f"Policy/Statistic {k}": 0.5 for k in range(20)}
     with (results / "metrics.jsonl").open("w") as file:
         for k in range(lines):

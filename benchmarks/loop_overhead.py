@@ -42,24 +42,24 @@ EPISODE_LENGTH = 200  # environment steps; with 8 slots, one of them ends in eve
 
 
 class StubEnvironment:
-    """Returns batches that were made beforehand."""
+    """Returns batches that were made beforehand; all behaviors of the run have the same."""
 
     def __init__(self, settings: Any, run: Any) -> None:
-        (name,) = run.behavior_names
-        spec = BehaviorSpec(
-            name=name,
-            observations=(ObservationSpec("observation", (4,), np.float32),),
-            discrete=(2,),
-            env_index=np.arange(run.num_envs),
-        )
-        self.behaviors = {name: spec}
+        self.behaviors = {}
+        for name in run.behavior_names:
+            self.behaviors[name] = BehaviorSpec(
+                name=name,
+                observations=(ObservationSpec("observation", (4,), np.float32),),
+                discrete=(2,),
+                env_index=np.arange(run.num_envs),
+            )
         self.num_envs = run.num_envs
         self.episodes: NDArray[np.int64] = np.zeros(run.num_envs, np.int64)
-        going_on = {name: stub_batch(run.num_envs)}
-        apart = EPISODE_LENGTH // run.num_envs
+        ends = np.arange(run.num_envs) * EPISODE_LENGTH // run.num_envs  # the step of the cycle, for each slot
+        going_on = dict.fromkeys(self.behaviors, stub_batch(np.zeros(run.num_envs, np.bool_)))
         self._cycle = [going_on] * EPISODE_LENGTH
-        for slot in range(run.num_envs):
-            self._cycle[slot * apart] = {name: stub_batch(run.num_envs, ending=slot)}
+        for step in np.unique(ends):
+            self._cycle[step] = dict.fromkeys(self.behaviors, stub_batch(ends == step))
         self._position = 0
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
@@ -146,17 +146,16 @@ class StubPlugin:
         return [TrainerSpec(name="stub", target="loop_overhead:StubTrainer", settings="loop_overhead:StubSettings")]
 
 
-def stub_batch(slots: int, ending: int | None = None) -> AgentBatch:
-    """A batch of ``slots`` rows; the episode of row ``ending`` terminated."""
-    terminated = np.zeros(slots, np.bool_)
-    if ending is not None:
-        terminated[ending] = True
+def stub_batch(ending: NDArray[np.bool_]) -> AgentBatch:
+    """A batch with a row for each element of ``ending``, which says whose episode terminated."""
+    slots = len(ending)
+    ended = int(ending.sum())
     return AgentBatch(
         observations={"observation": np.full((slots, 4), 0.5, np.float32)},
         reward=np.ones(slots, np.float32),
-        terminated=terminated,
+        terminated=ending,
         truncated=np.zeros(slots, np.bool_),
-        final_observations=None if ending is None else {"observation": np.full((1, 4), 0.5, np.float32)},
+        final_observations={"observation": np.full((ended, 4), 0.5, np.float32)} if ended else None,
     )
 
 

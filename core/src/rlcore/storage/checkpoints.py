@@ -136,7 +136,7 @@ def _names(directory: Path) -> list[str]:
 
 
 def _newest(directory: Path, until: int) -> list[Checkpoint]:
-    """The ``MOST_LINKED`` newest checkpoints in ``directory`` of steps ``until`` one, the newest first."""
+    """Return the ``MOST_LINKED`` newest checkpoints in ``directory`` of at most step ``until``, the newest first."""
     steps = [(int(name), name) for name in _names(directory) if _STEP_NAME.fullmatch(name) and int(name) <= until]
     newest = (Checkpoint(step, directory / name) for step, name in sorted(steps, reverse=True))
     return list(islice((each for each in newest if is_checkpoint(each.path)), MOST_LINKED))

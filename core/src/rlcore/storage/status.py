@@ -103,7 +103,7 @@ def _metadata(step: int, run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside(behavior: str, exported: Iterable[str]) -> list[str]:
-    """Of the files that were ``exported`` with a checkpoint, those beside it, in the same order."""
+    """Return the files beside a checkpoint, of all that were ``exported`` with it, in their order."""
     return [name for name in exported if name.startswith(f"{behavior}/")]
 
 

@@ -57,7 +57,7 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-TAIL = 2**20  # bytes of metrics, hundreds of summaries
+TAIL = 2**20  # bytes of metrics.jsonl that have the latest summaries
 
 
 # ---------------------------------------------------------------- finding a run, a checkpoint, the configuration
@@ -366,7 +366,8 @@ def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:
 def latest_summaries(directory: Path) -> dict[str, SavedSummary]:
     """The newest summary of each behavior in ``metrics.jsonl`` of the run in ``directory``, the newest one first.
 
-    Only the last ``TAIL`` bytes are read. Empty if the file is missing or cannot be read.
+    The last MiB of the file is read, which has hundreds of summaries; a behavior without one in it is left out. Empty
+    if the file is missing or cannot be read.
     """
     try:
         path = directory / METRICS_FILE

@@ -167,7 +167,7 @@ class LinearStack:
     def backward_to_inputs(self, given: Tensor) -> Tensor:
         """Return the gradient [B, inputs] of a loss with respect to the inputs; ``given`` is as in :meth:`backward`.
 
-        The parameters get none. It writes over what was kept of these rows.
+        The parameters get none. It writes over what was kept of these rows. The gradient stays until the next call.
         """
         calls = self._now
         calls.of_output.copy_(given)
@@ -203,7 +203,7 @@ class LinearStack:
         ones = self._ones[:, :rows]
         output = self._output[:, :rows]
         of_output = self._of_output[:, :rows]
-        of_inputs = torch.empty(rows, self._layers[0].in_features)
+        of_inputs = torch.empty(rows, self._layers[0].in_features)  # takes no memory until it is written
         forward: list[Call] = []
         backward: list[Call] = []
         backward_to_inputs: list[Call] = []
@@ -211,6 +211,7 @@ class LinearStack:
             weight = layer.weight.detach()
             bias = layer.bias.detach()
             of_layer: list[Call] = []
+            to_inputs: list[Call] = []
             if k < len(hidden):
                 if k == 0:
                     forward.append(_product(inputs[k], self._entry, kept[k]))
@@ -219,21 +220,21 @@ class LinearStack:
                 forward.append(self._function.call(kept[k], after[k]))
                 derivative = self._function.derivative(of_hidden[k], kept[k])
                 of_layer.append(derivative)
+                to_inputs.append(derivative)
                 gradient = kept[k]
                 x = inputs[k]
             else:
                 gradient = of_output.t()
                 x = inputs[k] if hidden else inputs[k][:, :-1]
                 forward.append(_product(weight, x.t(), output, bias.unsqueeze(1)))
-                derivative = None
             of_layer.append(_adds_product(self._products[k], gradient, x))
             if k > 0 or not hidden:
                 of_layer.append(_adds_product(self._biases[k].unsqueeze(0), ones.t(), gradient))
-            before = _product(gradient, weight, of_hidden[k - 1] if k > 0 else of_inputs)
+            of_input = _product(gradient, weight, of_hidden[k - 1] if k > 0 else of_inputs)
+            to_inputs.append(of_input)
             if k > 0:
-                of_layer.append(before)
+                of_layer.append(of_input)
             backward = of_layer + backward
-            to_inputs = [before] if derivative is None else [derivative, before]
             backward_to_inputs = to_inputs + backward_to_inputs
         return _Calls(forward, backward, backward_to_inputs, output, of_output, of_inputs)
 
