@@ -18,6 +18,7 @@ import click
 from rlcore import __version__
 from rlcore.cli.commands import LazyCommand, LazyGroup
 from rlcore.cli.ending import end_in_order
+from rlcore.cli.error_records import exit_code_of
 from rlcore.cli.options import words_before_dashes
 from rlcore.cli.terminal import ShortPaths, echo, give_up
 from rlcore.errors import ConfigError, ExitCode, RlcoreError, one_line, traceback_hint
@@ -148,9 +149,7 @@ def report(error: BaseException, debug: bool, shorten: Callable[[str], str] = st
         echo(f"error: {named(shorten(_message(error)))}", err=True)
     except OSError:
         give_up(sys.stderr)
-    if isinstance(error, OSError):  # a file that cannot be read or written: one that other code needs was named by it
-        return ExitCode.RUN_STATE
-    return error.exit_code if isinstance(error, RlcoreError) else ExitCode.INTERNAL
+    return exit_code_of(error)
 
 
 def named(text: str) -> str:

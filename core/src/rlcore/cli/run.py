@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -23,6 +23,7 @@ from rlcore.cli.terminal import ShortPaths, echo, lasting_console, show_log
 from rlcore.errors import ConfigError, EnvironmentEnded, EnvironmentFailed, RlcoreError, RunStateError
 
 if TYPE_CHECKING:
+    from rlcore.cli.events import Events
     from rlcore.contracts.ranks import Launch
     from rlcore.run.run import Run
 
@@ -53,9 +54,10 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, help="Seed of the run; -1 draws one.")
 @click.option("--num-envs", type=int, help="Copies of the environment stepped together.")
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the configuration.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines; all else goes to standard error.")
 @click.option("--debug", is_flag=True, help="Log more, and show tracebacks.")
 @plugin_options
-def run_command(config: Path | None, sets: tuple[str, ...], chosen: PluginFlags, **flags: Any) -> int:
+def run_command(config: Path | None, sets: tuple[str, ...], as_json: bool, chosen: PluginFlags, **flags: Any) -> int:
     """Train agents as CONFIG describes; or, without a file, in the environment ID of --env.
 
     Options change keys of CONFIG. Without CONFIG and --preset, --env begins with the file that an installed collection
@@ -70,6 +72,10 @@ def run_command(config: Path | None, sets: tuple[str, ...], chosen: PluginFlags,
     limit_threads()
     make = partial(make_run, config, sets, flags, chosen)
     meta = click.get_current_context().meta
+    if as_json:
+        if TAKER in meta:
+            raise click.UsageError(f"--json prints the events of one run; leave it out with {meta[TAKER][0].option}")
+        return train_with_events(make, config)
     with lasting_console() as when_output_is_lost:
         if TAKER not in meta:
             return train(make, when_output_is_lost)
@@ -79,7 +85,22 @@ def run_command(config: Path | None, sets: tuple[str, ...], chosen: PluginFlags,
         return int(take_over(options=options, words=meta[WORDS], make_run=make))
 
 
-def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]) -> int:
+def train_with_events(make: Callable[[], Run], config: Path | None) -> int:
+    """Trains as :func:`train` does. Standard output gets the events of the run, and standard error all other output."""
+    from rlcore.cli.events import Events, output_for_events
+
+    own_process = bool(click.get_current_context().obj)
+    with output_for_events(own_process), lasting_console() as when_output_is_lost:
+        events = Events(sys.stdout, str(config or ""))
+        with redirect_stdout(sys.stderr):
+            try:
+                return train(make, when_output_is_lost, events)
+            except Exception as error:
+                events.failed(error)
+                raise
+
+
+def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]], events: Events | None = None) -> int:
     """Trains the run that ``make`` makes until it ends. Returns the exit code."""
     from rlcore.contracts.finite import hide_overflow_warnings
     from rlcore.contracts.ranks import launched
@@ -98,6 +119,10 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
         when_output_is_lost.append(partial(run.request_stop, "the output is lost"))
     shorten = ShortPaths()  # before the environment is created, which may change the working directory
     show_log(run.config.debug, leads)
+    if not leads:
+        events = None
+    if events is not None:
+        events.follow(run)
 
     end_progress: Callable[[], None]
 
@@ -105,8 +130,16 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
         end_progress()
         if isinstance(error, Exception):
             report_saved(run, shorten)
+            if events is not None:
+                events.failed(error)
             return report(error, run.config.debug, shorten)
-        return report_end(run, shorten) if leads else exit_code(run)
+        return ended() if leads else exit_code(run)
+
+    def ended() -> int:
+        code = report_end(run, shorten)
+        if events is not None:
+            events.ended(run, code)
+        return code
 
     run.close_deadline = partial(ends_within, last_words)
     progress = show_progress(run) if leads else nullcontext(lambda: None)
@@ -125,16 +158,20 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
                 echo(shorten(f"resumed at step {run.steps} from checkpoint {run.resumed_from}"), file=sys.stdout)
             if not run.nothing_left and not is_silent(run):
                 show_start(run, shorten)
+            if events is not None:
+                events.started(run)
             run.train()
     except (EnvironmentFailed, RunStateError) as error:
         stop = run.stop
         if isinstance(error, EnvironmentEnded | RunStateError) and run.outcome is None and stop is not None:
             # Seen in a wait: of the environment for a player of Unity, for example, or for the lock of the run.
             echo(f"interrupted before the first step: {stop.reason}", err=True)
+            if events is not None:
+                events.ended(run, stop.exit_code)
             return stop.exit_code
         report_saved(run, shorten)
         raise
-    return report_end(run, shorten)
+    return ended()
 
 
 # For the first rank of a machine to print its error before torchrun ends it because another rank has ended.

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
+from rlcore.cli.error_records import error_records
 from rlcore.cli.options import PluginFlags, UserPath, debug_option, json_option, plugin_options
 from rlcore.cli.terminal import echo, show_log
-from rlcore.errors import ConfigError, ExitCode
+from rlcore.errors import ConfigError, ExitCode, RlcoreError
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 
 # ML-Agents' files have no such block and are valid.
@@ -60,8 +61,15 @@ def validate_command(config: Path, sets: tuple[str, ...], make: bool, as_json: b
         if presets and isinstance(error, ConfigErrors):
             note = f"with preset {presets}, which may be chosen by default"
             error = ConfigErrors(error.problems, (*error.notes, note))
-        _report_errors(error, as_json)
+        if as_json:
+            _print_invalid(error, config)
+        else:
+            _report_errors(error)
         return ExitCode.CONFIG
+    except RlcoreError as error:
+        if as_json:
+            _print_invalid(error, config)
+        raise
     possible = [presets for presets in variants if presets and presets not in refused]
     if as_json:
         answer = {"valid": True, "errors": [], "not_checked": unchecked, "presets": possible}
@@ -85,26 +93,19 @@ def validate_command(config: Path, sets: tuple[str, ...], make: bool, as_json: b
     return ExitCode.DONE
 
 
-def _report_errors(error: ConfigError, as_json: bool) -> None:
+def _report_errors(error: ConfigError) -> None:
     from rlcore.config.problems import ConfigErrors, Problem
 
     errors = error
     if not isinstance(errors, ConfigErrors):
         message = " ".join(str(error).split())
         errors = ConfigErrors([Problem("", "", message)])
-    if not as_json:
-        for message in errors.messages:
-            echo(message)
-        return
-    rows = []
-    for problem in errors.problems:
-        note = f"; {problem.note}" if problem.note else ""
-        rows.append(
-            {
-                "place": problem.place,
-                "path": problem.path,
-                "message": f"{problem.message}{note}",
-                "text": f"{problem}{note}",
-            }
-        )
-    click.echo(json.dumps({"valid": False, "errors": rows}, indent=4))
+    for message in errors.messages:
+        echo(message)
+
+
+def _print_invalid(error: RlcoreError, config: Path) -> None:
+    """Print the answer of ``--json`` about a file that is not valid, or cannot be checked."""
+    notes = list(getattr(error, "notes", ()))
+    answer = {"valid": False, "errors": error_records(error, str(config)), "notes": notes}
+    click.echo(json.dumps(answer, indent=4))

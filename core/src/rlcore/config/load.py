@@ -11,7 +11,7 @@ from rlcore.config.dump import plain
 from rlcore.config.inheritance import inherit_defaults, with_environments, with_named_behavior
 from rlcore.config.plugins_block import checked_block, directory_of, recorded, with_modules_beside
 from rlcore.config.presets import with_presets
-from rlcore.config.problems import Problems
+from rlcore.config.problems import INVALID, NOT_INSTALLED, UNKNOWN_NAME, Problems
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.record_reader import RecordReader
 from rlcore.config.rewriting import modified_by_plugins, rewritten_by_plugins, with_parameter_blocks
@@ -110,8 +110,12 @@ def located(document: Document) -> Iterator[None]:
         if not error.key:
             raise
         problems = Problems(_with_behavior(document, error.key))
-        package = error.package if isinstance(error, NotInstalled) else None
-        problems.add(error.key, error.message, package)
+        package = None
+        code = INVALID
+        if isinstance(error, NotInstalled):
+            package = error.package
+            code = NOT_INSTALLED if package else UNKNOWN_NAME
+        problems.add(error.key, error.message, package, code=code)
         placed = problems.errors()
         placed.repeats_cause = error.repeats_cause
         raise placed from error

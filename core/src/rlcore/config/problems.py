@@ -14,6 +14,13 @@ MAX_PROBLEMS = 1_000  # collected before reading stops
 MAX_CALLS = 10 * MAX_PROBLEMS
 # Blocks that inherit, by the block they inherit from.
 _HEIRS = {"default_settings": "behaviors", "environment": "evaluation"}
+# The codes of problems, for programs; docs/reference/json.md explains each.
+INVALID = "invalid-value"
+UNKNOWN_KEY = "unknown-key"
+UNKNOWN_NAME = "unknown-name"
+MISSING_KEY = "missing-key"
+NOT_INSTALLED = "not-installed"
+UNREADABLE = "unreadable-file"
 _LONG = 100  # letters of a text that messages show
 
 
@@ -44,6 +51,7 @@ class Problem:
     order: int = 0
     package: str | None = None  # installing it with pip would fix this
     note: str = ""  # what may be the cause of several problems, such as plugins that are off
+    code: str = INVALID
 
     def __str__(self) -> str:
         parts = [self.place, self.path, self.message]
@@ -105,7 +113,7 @@ class Problems:
         self._problems: dict[tuple[str, str], Problem] = {}  # by path and message
         self._calls = 0
 
-    def add(self, path: KeyPath, message: str, package: str | None = None, note: str = "") -> None:
+    def add(self, path: KeyPath, message: str, package: str | None = None, note: str = "", code: str = INVALID) -> None:
         """Add a problem with the value at ``path``. A problem that several blocks inherit is kept once.
 
         ``package`` is what ``pip install`` needs to fix the problem. ``note`` may be that of
@@ -126,7 +134,7 @@ class Problems:
             heir = f" (inherited by {dotted(path[:2])})"
         else:
             heir = ""
-        problem = Problem(origin.place, place, message + heir, origin.order, package, note)
+        problem = Problem(origin.place, place, message + heir, origin.order, package, note, code)
         self._problems[place, message] = problem
         if len(self._problems) >= MAX_PROBLEMS:  # the rest would be of the same kind
             self.raise_any()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.config.document import Block, Document, Items, Origin, placed, with_export_block
 from rlcore.config.dump import is_broken
-from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, short_repr
+from rlcore.config.problems import MAX_PROBLEMS, UNREADABLE, ConfigErrors, Problem, short_repr
 from rlcore.config.yaml_forms import LEADING_ZERO, loader_class, missing_space
 from rlcore.errors import ConfigError, KeyPath, did_you_mean, dotted
 from rlcore.files.reading import DamagedFile, read_regular
@@ -132,7 +132,7 @@ def document_from_mapping(data: Mapping[str, Any]) -> Document:
 
 
 def _refused(place: str, message: str) -> ConfigErrors:
-    return ConfigErrors([Problem(place, "", message)])
+    return ConfigErrors([Problem(place, "", message, code=UNREADABLE)])
 
 
 def _read_text(path: Path) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.problems import short_repr
+from rlcore.config.problems import NOT_INSTALLED, UNKNOWN_KEY, UNKNOWN_NAME, short_repr
 from rlcore.config.structure import WRONG, Errors, Reader, Refused, require_names
 from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
 from rlcore.plugins.failures import blamed
@@ -65,7 +65,8 @@ class RecordReader(Reader):
         except NotInstalled as error:
             if self.measuring and kind not in _NEEDED:
                 return None
-            raise Refused(error.problem, package=error.package, note=error.note) from None
+            code = NOT_INSTALLED if error.package else UNKNOWN_NAME
+            raise Refused(error.problem, package=error.package, note=error.note, code=code) from None
 
     def owner_of(self, record: Record) -> str:
         """Return whose a claimed block is, for messages."""
@@ -189,7 +190,7 @@ class RecordReader(Reader):
             return self._settings(record, choice, value)
         errors = Errors()
         for key in value:
-            errors.add(key, f"unknown key; this {record.kind} has no settings")
+            errors.add(key, Refused(f"unknown key; this {record.kind} has no settings", code=UNKNOWN_KEY))
         errors.raise_all()
         return None
 

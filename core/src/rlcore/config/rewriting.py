@@ -24,7 +24,7 @@ from rlcore.config.document import (
     with_value,
     without_origins,
 )
-from rlcore.config.problems import Problems, short_repr
+from rlcore.config.problems import UNKNOWN_KEY, Problems, short_repr
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.structure import unknown_key
 from rlcore.errors import ConfigError, KeyPath, PluginError
@@ -124,7 +124,7 @@ class Rewriting:
     def refuse_unknown(self, path: KeyPath, allowed: Iterable[str]) -> None:
         """Add the error about a key that its block does not have, and that is none of ``allowed``."""
         message = unknown_key(str(path[-1]), list(allowed))
-        self.refuse(path, message)
+        self._problems.add(path, message, code=UNKNOWN_KEY)
 
     def shown(self, value: Any) -> str:
         """Return a value as messages show it."""

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import attrs
 
 from rlcore.config.document import Block, Items, to_float, to_int, without_origins
-from rlcore.config.problems import Problems, short_repr
+from rlcore.config.problems import INVALID, MISSING_KEY, UNKNOWN_KEY, Problems, short_repr
 from rlcore.config.yaml_forms import missing_space
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, nearest
 from rlcore.settings.fields import Choice, FieldInfo, SettingError, check_by_bases
@@ -33,14 +33,19 @@ class Refused(ConfigError):
     """A value that is refused.
 
     Attributes:
-        unknown: Whether the problem is an unknown key.
+        code: The kind of the problem, one of those in :mod:`rlcore.config.problems`.
     """
 
-    def __init__(self, problem: str, *, package: str | None = None, note: str = "", unknown: bool = False) -> None:
+    def __init__(self, problem: str, *, package: str | None = None, note: str = "", code: str = INVALID) -> None:
         super().__init__(problem)
         self.package = package
         self.note = note
-        self.unknown = unknown
+        self.code = code
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the problem is an unknown key."""
+        return self.code == UNKNOWN_KEY
 
 
 class Errors:
@@ -103,7 +108,7 @@ def build(cls: Any, data: Any, path: KeyPath, problems: Problems, reader: Reader
             continue
         if refusal.owner:
             message = f"{message}; section of {refusal.owner}"
-        problems.add(refusal.path, message, refusal.error.package, note)
+        problems.add(refusal.path, message, refusal.error.package, note, refusal.error.code)
     return settings
 
 
@@ -279,7 +284,7 @@ class Reader:
                 kind = kinds.get(attribute.name, Any)
                 values[key] = errors.at(key, self._field, attribute, kind, data[key])
             elif attribute.default is attrs.NOTHING:
-                errors.add(key, _missing(attribute))
+                errors.add(key, Refused(_missing(attribute), code=MISSING_KEY))
                 values[key] = WRONG
         right = {}
         for key, value in values.items():
@@ -372,7 +377,7 @@ def _unknown_keys(
     wrong: set[str | None] = set()
     for key in data:
         if key not in allowed:
-            errors.add(key, Refused(unknown_key(key, allowed), unknown=True))
+            errors.add(key, Refused(unknown_key(key, allowed), code=UNKNOWN_KEY))
             # A rule about the key that was meant would see its default: it is not reported beside the mistyped one.
             wrong |= {key, nearest(key, allowed)}
     return wrong

@@ -92,6 +92,8 @@ class Plugins(Registry):
         strict: Whether a failure of any plugin is fatal.
         tolerant: Whether nothing is fatal, so that ``rlcore plugins`` can show broken plugins.
         broken: The errors of plugins that were left out, by label.
+        listeners: Functions of this process that get the name and the arguments of each notification. They are no
+            plugins, so that a run is the same with them.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Plugins(Registry):
         selection = selection or Selection(autoload=False)
         manager = HookManager(hookspecs, strict=strict)
         super().__init__(manager, selection, found, strict=strict, tolerant=tolerant)
+        self.listeners: list[Callable[[str, Mapping[str, Any]], None]] = []
         self._noticed: list[str] = []  # changes of the process by imports
         self._checked: RunConfig | None = None  # the configuration that plugins have checked
 
@@ -301,7 +304,9 @@ class Plugins(Registry):
     # ------------------------------------------------------------ hooks
 
     def notify(self, hook: str, **arguments: Any) -> None:
-        """Call a notification, such as ``rlcore_run_started``, of every plugin."""
+        """Call a notification, such as ``rlcore_run_started``, of every plugin, and before them the listeners."""
+        for listen in self.listeners:
+            listen(hook, arguments)
         self._manager.notify(hook, **arguments)
 
     def create_ranks(self, launch: Launch, config: RunConfig, stops: StopRequests) -> Ranks | None:
