@@ -173,6 +173,7 @@ from .plugins.process_state import watch_process as watch_process
 from .plugins.processes import python_command as python_command
 from .plugins.registry import Registry as Registry
 from .plugins.select import selection_from as selection_from
+from .plugins.settings_schema import SettingsSchema as SettingsSchema
 from .plugins.stops import Stop as Stop
 from .plugins.stops import StopRequests as StopRequests
 from .records import BehaviorSection as BehaviorSection

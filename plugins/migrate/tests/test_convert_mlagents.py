@@ -5,6 +5,7 @@ The files in ``data/mlagents`` are made up, in the form of 0.13 to 1.0. What the
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +211,10 @@ def test_an_output_that_exists_is_kept(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["convert", "mlagents", str(FILES / "ppo.yaml"), "-o", "new.yaml"]) == 2
     assert "-o new.yaml: exists; replace it with --force" in capsys.readouterr().err
     assert Path("new.yaml").read_text() == "mine"
+
+
+def test_the_answer_of_json_has_the_text_and_what_is_not_converted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "mlagents", str(FILES / "ppo.yaml"), "-o", "new.yaml", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["text"] == Path("new.yaml").read_text() and answer["output"] == "new.yaml"
+    assert "Climber.gamma: each reward of reward_signals has its own" in answer["differences"]

@@ -12,7 +12,7 @@ import yaml
 
 from rlcore import main
 from rlcore_zoo.command import SeedList, about, compared, verdict
-from rlcore_zoo.entries import Entry, Published, entries, entry_of
+from rlcore_zoo.entries import Entry, Measurement, Published, entries, entry_of
 from rlcore_zoo.trainings import score_of
 
 
@@ -116,3 +116,23 @@ def test_seeds_are_numbers_and_ranges(text: str, seeds: tuple[int, ...]) -> None
 def test_other_seeds_are_refused_before_anything_is_trained(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["zoo", "check", "ppo/CartPole-v1", f"--seeds={text}"]) == 2
     assert "is not a list of seeds; write 4, 1,3 or 1-5" in capsys.readouterr().err
+
+
+def test_a_check_with_json_prints_nothing_but_its_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = entry_of("ppo/CartPole-v1")
+    good = next(iter(entry.measurements.values()))
+    bad = attrs.evolve(good, score=entry.interval[0] - 1)
+
+    def train(entry: Entry, seed: int, results_dir: Path) -> Measurement:
+        print("a line of the training")
+        return good if seed == 8 else bad
+
+    monkeypatch.setattr("rlcore_zoo.trainings.train", train)
+    assert main(["zoo", "check", entry.name, "--seeds", "8,9", "--json"]) == 1
+    printed = capsys.readouterr()
+    answer = json.loads(printed.out)
+    assert [check["inside"] for check in answer["checks"]] == [True, False]
+    assert answer["interval"] == list(entry.interval)
+    assert answer["checks"][1]["measurement"]["score"] == bad.score and "a line of the training" in printed.err

@@ -141,7 +141,7 @@ def _report(plugins: Plugins, plugin: Plugin) -> dict[str, Any]:
         "editable": plugin.editable,
         "requires": list(plugin.requires),
         "hooks": list(plugins.implemented(plugin.label)),
-        "records": [_record(record) for record in plugins.records_of(plugin.label)],
+        "records": [_record(plugins, record) for record in plugins.records_of(plugin.label)],
     }
     return {key: value for key, value in report.items() if value not in ("", None)}
 
@@ -161,7 +161,7 @@ def _about(distribution: str) -> dict[str, str]:
     return {"summary": about.get("Summary") or "", "homepage": homepage}
 
 
-def _record(record: Record) -> dict[str, Any]:
+def _record(plugins: Plugins, record: Record) -> dict[str, Any]:
     """What a record says, but for defaults, with the fields of the settings classes that it names."""
     from rlcore.records import BehaviorSection, ConfigSection, EvaluationSection
 
@@ -170,18 +170,22 @@ def _record(record: Record) -> dict[str, Any]:
         name = attribute.name
         value = getattr(record, name)
         if name in ("settings", "parameters") and value:
-            report[name] = _settings(record, name)
+            report[name] = _settings(plugins, record, name)
         elif name not in (*report, "plugin") and value != attribute.default:
             report[name] = sorted(value) if isinstance(value, frozenset) else value
     if isinstance(record, ConfigSection | BehaviorSection | EvaluationSection):  # nothing but settings
-        report["settings"] = _settings(record, "target")
+        report["settings"] = _settings(plugins, record, "target")
     return report
 
 
-def _settings(record: Record, attribute: str) -> dict[str, Any]:
+def _settings(plugins: Plugins, record: Record, attribute: str) -> dict[str, Any]:
+    from rlcore.plugins.settings_schema import SettingsSchema
+
     report: dict[str, Any] = {"class": getattr(record, attribute)}
     try:
         cls = record.resolve(attribute)
+        if attrs.has(cls):
+            report["schema"] = SettingsSchema(plugins).document(cls)
     except PluginError as error:
         return {**report, "problem": str(error)}
     fields = attrs.fields(cls) if attrs.has(cls) else ()

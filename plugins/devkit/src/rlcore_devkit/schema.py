@@ -7,13 +7,10 @@ checks rules between keys, except that ``hyperparameters`` depend on ``trainer_t
 
 from __future__ import annotations
 
-import enum
 import json
-import types
-import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -32,6 +29,7 @@ from rlcore import (
     FieldInfo,
     KeyHints,
     RunConfig,
+    SettingsSchema,
     debug_option,
     echo,
     load_plugins_for,
@@ -42,21 +40,6 @@ if TYPE_CHECKING:
     from rlcore import Plugins, Record
 
 Schema = dict[str, Any]
-
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-# 5e5 may be written as text: editors that know YAML 1.1 read it as text anyway.
-_NUMBER_TEXT = r"^\s*[-+]?(\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-_SCALARS: Mapping[Any, Schema] = types.MappingProxyType(
-    {
-        bool: {"type": "boolean"},
-        int: {"type": ["integer", "string"], "pattern": _NUMBER_TEXT},
-        float: {"type": ["number", "string"], "pattern": _NUMBER_TEXT},
-        str: {"type": "string"},
-        Path: {"type": "string"},
-        type(None): {"type": "null"},
-    }
-)
 
 
 @click.command("schema")
@@ -76,22 +59,18 @@ def schema_command(config: Path | None, allow_local: bool) -> None:
 
 def json_schema(plugins: Plugins) -> Schema:
     """Return the schema of a whole configuration file, given the plugins that are loaded."""
-    return _SchemaWriter(plugins).document()
+    return _SchemaWriter(plugins).of_file()
 
 
-class _SchemaWriter:
-    """Each settings class becomes one entry of ``$defs``, referred to wherever it is used."""
+class _SchemaWriter(SettingsSchema):
+    """Writes the schema of a file, with what the records of plugins decide."""
 
-    def __init__(self, plugins: Plugins) -> None:
-        self.plugins = plugins
-        self.definitions: dict[str, Schema] = {}
-
-    def document(self) -> Schema:
+    def of_file(self) -> Schema:
         differences = {"type": "object", "description": "What differs from the environment block."}
         self._add(EnvSettings, self._defaults_only("env_settings"))
         self._add(CheckpointSettings, self._defaults_only("checkpoint_settings"))
         self._add(EvaluationSettings, {"environment": differences})
-        schema = self._object(RunConfig)
+        schema = self.object(RunConfig)
         properties = schema["properties"]
         # Files of ML-Agents have these as null, without the plugin too.
         behavior_keys = self.definitions[BehaviorSettings.__name__]["properties"]
@@ -107,14 +86,14 @@ class _SchemaWriter:
             }
         properties["behaviors"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
         blocks = properties["export"]
-        names: Schema = {"type": "array", "items": self._choice("exporter")}
+        names: Schema = {"type": "array", "items": self.names("exporter")}
         properties["export"] = _described({"anyOf": [blocks, names]}, blocks["description"])
         for record in self.plugins.records(CommandSpec.kind):
             if isinstance(record, CommandSpec) and record.settings is not None:
                 settings = self._settings(record, "settings")
                 about = f"Of the command rlcore {record.name}; a run does not use it."
                 properties[record.name] = _described(settings, about)
-        title = {"$schema": DIALECT, "title": "rlcore configuration"}
+        title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "rlcore configuration"}
         # A file without any of these has no behavior to train. An environment alone may have the settings of a preset.
         required = [{"required": [key]} for key in ("behaviors", "default_settings", "preset", "environment")]
         return title | schema | {"anyOf": required, "$defs": self.definitions}
@@ -135,17 +114,17 @@ class _SchemaWriter:
         for key, default in accepted.items():
             keys[key] = {keyword: default, "description": about}
         if "num_envs" in keys:
-            num_envs = self._properties(EnvironmentSettings)["num_envs"]
+            num_envs = self.properties(EnvironmentSettings)["num_envs"]
             keys["num_envs"] = _described(num_envs, "Alias of environment.num_envs.")
         return keys
 
     def _add(self, cls: type, properties: Mapping[str, Schema]) -> None:
         """Define a class whose blocks have keys in a file that the class lacks, or has otherwise."""
-        self._class(cls)
-        definition = self.definitions[_definition_name(cls)]
+        self.reference(cls)
+        definition = self.definitions[self.name_of(cls)]
         definition["properties"] |= properties
 
-    def _choose(self, cls: type, properties: dict[str, Schema]) -> list[Schema]:
+    def rules(self, cls: type, properties: dict[str, Schema]) -> list[Schema]:
         """Complete the ``properties`` of a class with the records that its blocks name, and return its rules."""
         rules: list[Schema] = []
         for key, attribute in FieldInfo.fields_of(cls).items():
@@ -156,7 +135,7 @@ class _SchemaWriter:
                 rules += self._chosen_by_key(cls, properties, key, choice)
             elif choice.by == "name":
                 entries = {}
-                for name, record in self._named(choice.kind):
+                for name, record in self.named(choice.kind):
                     entries[name] = self._entry(choice, record)
                 properties[key]["properties"] = entries
                 properties[key]["additionalProperties"] = False
@@ -169,7 +148,7 @@ class _SchemaWriter:
         """Restrict the key that names a record, and yield what ``key`` may be for each record."""
         default = FieldInfo.default_of(FieldInfo.fields_of(cls)[choice.key])
         allowed: dict[str, Schema] = {}
-        for name, record in self._named(choice.kind):
+        for name, record in self.named(choice.kind):
             if choice.problem(record) is None:
                 allowed[name] = self._allowed(choice, record)
         names: list[str | None] = list(allowed)
@@ -192,7 +171,7 @@ class _SchemaWriter:
         keys: dict[str, Schema] = {}
         for record in self.plugins.records(choice.kind):
             if choice.flat:
-                keys |= self._properties(record.resolve(choice.attribute))
+                keys |= self.properties(record.resolve(choice.attribute))
                 continue
             block = self._settings(record, choice.attribute)
             if choice.kind != "section":
@@ -208,7 +187,7 @@ class _SchemaWriter:
                 return {"type": "object", "additionalProperties": settings}
             return _or_null(settings)
         if choice.otherwise is not None:
-            return self._type(choice.otherwise)
+            return self.of_type(choice.otherwise)
         if choice.each:
             return {"maxProperties": 0}
         return {"type": "null"}
@@ -224,13 +203,13 @@ class _SchemaWriter:
 
     def _parameter(self) -> Schema:
         """A number, a sampler, ML-Agents' list of lessons, or the settings of a curriculum according to its type."""
-        curriculum = self._typed_block(CurriculumSettings)
+        curriculum = self.of_choice(CurriculumSettings)
         lessons: Schema = {"type": "array"}
-        for name, record in self._named("curriculum"):
+        for name, record in self.named("curriculum"):
             if name == "lessons":
                 self._settings(record, "settings")
                 settings_class = record.resolve("settings")
-                definition = self.definitions[_definition_name(settings_class)]
+                definition = self.definitions[self.name_of(settings_class)]
                 lessons = definition["properties"].get("lessons", lessons)
         sampler: Schema = {"sampler_type": {"type": "string"}, "sampler_parameters": {"type": "object"}}
         lessons_or_curriculum: Schema = {"curriculum": {"anyOf": [lessons, curriculum]}}
@@ -241,15 +220,19 @@ class _SchemaWriter:
         ]
         return {"anyOf": forms}
 
-    def _typed_block(self, base: Any, named: str | None = None) -> Schema:
+    def of_type(self, kind: Any) -> Schema:
+        """A value of a type; an environment parameter has many forms."""
+        return self._parameter() if kind is EnvironmentParameter else super().of_type(kind)
+
+    def of_choice(self, base: Any, named: str | None = None) -> Schema:
         """A block that names its record itself. ``named``: the record of a block without the key."""
         choice = Choice.of(base)
         assert choice is not None
         key = choice.key
         default = named or FieldInfo.default_of(getattr(attrs.fields(base), key))
-        schema: Schema = {"type": "object", "properties": {key: self._choice(choice.kind)}}
+        schema: Schema = {"type": "object", "properties": {key: self.names(choice.kind)}}
         rules: list[Schema] = []
-        for name, record in self._named(choice.kind):
+        for name, record in self.named(choice.kind):
             condition = _has(key, name, required=name != default)
             rules.append({"if": condition, "then": self._block(base, choice, record)})
         if rules:
@@ -259,134 +242,22 @@ class _SchemaWriter:
     def _block(self, base: type, choice: Choice, record: Record) -> Schema:
         """The block of a record: of its own class, or of ``base`` if it names none."""
         if getattr(record, choice.attribute) is None:
-            return self._class(base)
+            return self.reference(base)
         return self._settings(record, choice.attribute)
 
-    def _typed_blocks(self, base: Any) -> Schema:
+    def of_choices(self, base: Any) -> Schema:
         """A mapping of blocks that name their records: a block is named after its record, or names one."""
         choice = Choice.of(base)
         blocks = {}
         if choice is not None:
-            for name in self._choice(choice.kind)["enum"]:
-                blocks[name] = self._typed_block(base, name)
-        other = self._typed_block(base)
+            for name in self.names(choice.kind)["enum"]:
+                blocks[name] = self.of_choice(base, name)
+        other = self.of_choice(base)
         other["required"] = ["type"]
         return {"type": "object", "properties": blocks, "additionalProperties": other}
 
-    def _named(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Records by each of their names: DIST/NAME, and NAME if only one plugin provides it."""
-        records = self.plugins.records(kind) if kind in self.plugins.kinds else ()
-        names = [record.name for record in records]
-        for record in records:
-            if names.count(record.name) == 1:
-                yield record.name, record
-            yield record.reference, record
-
-    def _choice(self, kind: str) -> Schema:
-        return {"enum": [name for name, _ in self._named(kind)]}
-
     def _settings(self, record: Record, attribute: str) -> Schema:
-        return self._class(record.resolve(attribute))
-
-    def _class(self, cls: type) -> Schema:
-        name = _definition_name(cls)
-        if name not in self.definitions:
-            self.definitions[name] = {}  # so that a class that refers to itself finds the entry
-            self.definitions[name] = self._object(cls)
-        return {"$ref": f"#/$defs/{name}"}
-
-    def _object(self, cls: type) -> Schema:
-        fields = FieldInfo.fields_of(cls)
-        required = [key for key, attribute in fields.items() if attribute.default is attrs.NOTHING]
-        properties = self._properties(cls)
-        rules = self._choose(cls, properties)
-        docstring = (cls.__doc__ or "").strip()
-        schema: Schema = {
-            "type": "object",
-            "description": docstring.partition("\n\n")[0],
-            "properties": properties,
-            "additionalProperties": False,
-        }
-        if required:
-            schema["required"] = required
-        if rules:
-            schema["allOf"] = rules
-        return schema
-
-    def _properties(self, cls: type) -> dict[str, Schema]:
-        kinds = FieldInfo.types_of(cls)
-        properties = {}
-        for key, attribute in FieldInfo.fields_of(cls).items():
-            kind = kinds[attribute.name]
-            properties[key] = self._field(attribute, kind)
-        return properties
-
-    def _field(self, attribute: attrs.Attribute[Any], kind: Any) -> Schema:
-        info = FieldInfo.of(attribute)
-        default = FieldInfo.default_of(attribute)
-        schema = self._type(kind)
-        limits = _limits(info)
-        choices = info.choices
-        if info.record is not None:
-            choices = (*self._choice(info.record)["enum"], *(choices or ()))
-        if choices is not None:
-            limits["enum"] = list(choices)
-            # Beside "anyOf", an enum restricts further, so null must be in it if the field allows null.
-            if type(None) in typing.get_args(kind):
-                limits["enum"].append(None)
-        if limits:
-            # The limits of a field with a list are those of its items.
-            members = (schema, *schema.get("anyOf", ()))
-            lists = [member for member in members if "items" in member]
-            for member in lists:
-                member["items"] |= limits
-            if not lists:
-                schema |= limits
-        if info.secret:
-            schema["writeOnly"] = True
-        elif default is not attrs.NOTHING and not attrs.has(type(default)):
-            # Through text: a default may be a tuple or a path, which JSON does not have.
-            text = json.dumps(default, default=str)
-            schema["default"] = json.loads(text)
-        return _described(schema, info.description)
-
-    def _type(self, kind: Any) -> Schema:
-        origin = typing.get_origin(kind)
-        arguments = typing.get_args(kind)
-        if kind is EnvironmentParameter:
-            return self._parameter()
-        if Choice.of(kind) is not None:
-            return self._typed_block(kind)
-        if isinstance(kind, type) and attrs.has(kind):
-            return self._class(kind)
-        if origin in (typing.Union, types.UnionType):
-            return {"anyOf": [self._type(argument) for argument in arguments]}
-        if origin is Literal:
-            return {"enum": list(arguments)}
-        if origin is tuple and Ellipsis not in arguments:
-            items = [self._type(argument) for argument in arguments]
-            return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-        if origin in (list, Sequence, tuple, set, frozenset):
-            return {"type": "array", "items": self._type(arguments[0])}
-        if origin in (dict, Mapping):
-            _, entry = arguments
-            if Choice.of(entry) is not None:
-                return self._typed_blocks(entry)
-            return {"type": "object", "additionalProperties": self._type(entry)}
-        if isinstance(kind, type) and issubclass(kind, enum.Enum):
-            return {"enum": [member.value for member in kind]}
-        if kind in (list, tuple, dict):
-            return {"type": "object" if kind is dict else "array"}
-        return dict(_SCALARS.get(kind, {}))
-
-
-def _limits(info: FieldInfo) -> Schema:
-    limits = {
-        "minimum": info.minimum,
-        "maximum": info.maximum,
-        "exclusiveMinimum": info.exclusive_minimum,
-    }
-    return {keyword: limit for keyword, limit in limits.items() if limit is not None}
+        return self.reference(record.resolve(attribute))
 
 
 def _rule(condition: Schema, key: str, schema: Schema) -> Schema:
@@ -414,10 +285,3 @@ def _has(key: str, value: str, required: bool = True) -> Schema:
     if required:
         condition["required"] = [key]
     return condition
-
-
-def _definition_name(cls: type) -> str:
-    # Classes of plugins may have the same name, so theirs name the module too.
-    if cls.__module__.startswith("rlcore."):
-        return cls.__name__
-    return f"{cls.__module__}.{cls.__qualname__}"

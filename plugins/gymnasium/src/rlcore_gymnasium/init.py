@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -26,6 +27,7 @@ from rlcore import (
     TrainerSpec,
     config_from_mapping,
     echo,
+    json_option,
     load_plugins,
     name_problem,
     preset_for,
@@ -43,8 +45,9 @@ MOST_ENTITIES = 16  # of a Sequence, which has no limit of its own
 @click.option("--env", "env_id", required=True, metavar="ID", help="Environment of Gymnasium, such as CartPole-v1.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="File to write.")
 @click.option("--preset", metavar="NAME", help="Preset to begin with; by default, one that fits the spaces.")
+@json_option
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
-def init_command(env_id: str, output: Path | None, preset: str | None) -> None:
+def init_command(env_id: str, output: Path | None, preset: str | None, as_json: bool) -> None:
     """Write a configuration file for the environment ID.
 
     The file names the environment and a preset that fits its observations and actions. The values of the preset are
@@ -68,6 +71,9 @@ def init_command(env_id: str, output: Path | None, preset: str | None) -> None:
         raise ConfigError(f"{path}: exists; give another file with -o, or delete it") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}; give another file with -o") from error
+    if as_json:
+        click.echo(json.dumps({"file": str(path), "preset": chosen.name, "run_id": run_id}, indent=4))
+        return
     echo(f"{path}: preset {chosen.name}; train with: rlcore run {shlex.quote(str(path))}")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
-from rlcore import debug_option
+from rlcore import debug_option, json_option
 
 FORMATS = {
     "zoo": "a hyperparameter file of RL Zoo, such as ppo.yml",
@@ -53,9 +54,16 @@ def convert_command(ctx: click.Context) -> None:
 )
 @_output
 @_force
+@json_option
 @debug_option
 def zoo_command(
-    file: Path, env_id: str | None, algo: str | None, without: tuple[str, ...], output: Path | None, force: bool
+    file: Path,
+    env_id: str | None,
+    algo: str | None,
+    without: tuple[str, ...],
+    output: Path | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Write the configuration that trains as an entry of FILE, a hyperparameter file of RL Zoo, says.
 
@@ -72,7 +80,8 @@ def zoo_command(
     converted = convert_file(file, env_id, algo, without)
     count = len(converted.differences)
     named = f"; it names {count} difference{'s' * (count > 1)} from Stable-Baselines3" if count else ""
-    _write(converted.text, output, f"{converted.algorithm} for {converted.behavior}{named}")
+    summary = f"{converted.algorithm} for {converted.behavior}{named}"
+    _write(converted.text, output, summary, list(converted.differences), as_json)
 
 
 @convert_command.command("mlagents")
@@ -91,6 +100,7 @@ def zoo_command(
 )
 @_output
 @_force
+@json_option
 @debug_option
 def mlagents_command(
     file: Path,
@@ -99,6 +109,7 @@ def mlagents_command(
     sampler: Path | None,
     output: Path | None,
     force: bool,
+    as_json: bool,
 ) -> None:
     """Write the configuration that trains as FILE, a trainer file of ML-Agents up to 1.3, says.
 
@@ -110,7 +121,8 @@ def mlagents_command(
     _require(output, force)
     converted = convert_files(file, behaviors, curriculum, sampler)
     named = f"; not converted: {', '.join(converted.left_out)}" if converted.left_out else ""
-    _write(converted.text, output, f"{', '.join(converted.behaviors) or 'default_settings'}{named}")
+    summary = f"{', '.join(converted.behaviors) or 'default_settings'}{named}"
+    _write(converted.text, output, summary, [f"{key}: {reason}" for key, reason in converted.left_out.items()], as_json)
 
 
 def _require(output: Path | None, force: bool) -> None:
@@ -121,10 +133,16 @@ def _require(output: Path | None, force: bool) -> None:
         require_output(output, force, f"-o {output}")
 
 
-def _write(text: str, output: Path | None, summary: str) -> None:
+def _write(text: str, output: Path | None, summary: str, differences: list[str], as_json: bool) -> None:
     """Write the file and say so, or print it."""
     from rlcore import echo, write_atomically
 
+    if as_json:
+        if output is not None:
+            write_atomically(output, text.encode("utf-8"))
+        answer = {"output": None if output is None else str(output), "text": text, "differences": differences}
+        click.echo(json.dumps(answer, indent=4))
+        return
     if output is None:
         echo(text.removesuffix("\n"))
         return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -220,11 +222,14 @@ def about(entry: Entry) -> list[str]:
 @click.option(
     "--append", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Add the measurements to FILE."
 )
-def check_command(name: str, seeds: tuple[int, ...] | None, results_dir: Path, append: Path | None) -> int:
+@json_option
+def check_command(
+    name: str, seeds: tuple[int, ...] | None, results_dir: Path, append: Path | None, as_json: bool
+) -> int:
     """Train NAME in full with each seed, and compare each score with the interval.
 
     Exit code 1 if a score is outside, or if nothing was measured to compare it with. The line that --append adds to a
-    file has what files/measured.jsonl of rlcore-zoo has.
+    file has what files/measured.jsonl of rlcore-zoo has. With --json, what the trainings print goes to standard error.
     """
     import attrs
 
@@ -234,9 +239,11 @@ def check_command(name: str, seeds: tuple[int, ...] | None, results_dir: Path, a
 
     entry = entry_of(name)
     code = 0
+    rows = []
     new_seed = max(entry.measurements, default=0) + 1
     for seed in seeds or (new_seed,):
-        measurement = train(entry, seed, results_dir)
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():
+            measurement = train(entry, seed, results_dir)
         if append is not None:
             append.parent.mkdir(parents=True, exist_ok=True)
             with append.open("a", encoding="utf-8") as file:
@@ -244,7 +251,13 @@ def check_command(name: str, seeds: tuple[int, ...] | None, results_dir: Path, a
         inside, line = verdict(entry, seed, measurement.score)
         if not inside:
             code = OUTSIDE
-        echo(line)
+        if as_json:
+            rows.append({"inside": inside, "verdict": line, "measurement": attrs.asdict(measurement)})
+        else:
+            echo(line)
+    if as_json:
+        interval = list(entry.interval) if entry.measured else None
+        click.echo(json.dumps({"name": entry.name, "interval": interval, "checks": rows}, indent=4))
     return code
 
 

@@ -321,3 +321,16 @@ def test_a_dry_run_downloads_nothing(hub: Any, pushed: Any, pole: Path, run_rlco
     result = run_rlcore(*PULL, "--dry-run")
     assert result.exit_code == 0 and WEIGHTS in result.stdout and pushed.head in result.stdout
     assert not (pole.parent / "theirs").exists() and not any("/resolve/" in path for _, path in hub.requests)
+
+
+def test_the_answers_of_json_have_files_visibility_and_places(hub: Any, pole: Path, run_rlcore: RunRlcore) -> None:
+    dry = run_rlcore("push", "pole", "ann/pole", "--episodes", "0", "--dry-run", "--json")
+    planned = json.loads(dry.stdout)
+    assert planned["address"] is None and planned["visibility"] == "private" and hub.repositories == {}
+    sent = json.loads(run_rlcore("push", "pole", "ann/pole", "--episodes", "0", "--yes", "--json").stdout)
+    assert "ann/pole" in sent["address"] and {**sent, "address": None} == planned
+    listed = json.loads(run_rlcore(*PULL, "--dry-run", "--json").stdout)
+    assert listed["directory"] is None and WEIGHTS in listed["files"]
+    pulled = json.loads(run_rlcore(*PULL, "--json").stdout)
+    assert Path(pulled["directory"]).name == "theirs" and pulled["code"] == []
+    assert {**pulled, "directory": None} == listed

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
-from rlcore import debug_option
+from rlcore import debug_option, json_option
 from rlcore_devkit.scaffold.about import DEFAULT_LICENSE, LICENSES, new_about
 from rlcore_devkit.scaffold.kinds import KINDS
 from rlcore_devkit.scaffold.names import new_package
@@ -33,6 +34,7 @@ _KINDS = "\n".join(["\b", "Kinds:", *_LINES])
 @click.option("--email", help="By default, user.email of git.")
 @click.option("--url", "urls", multiple=True, metavar="[LABEL=]ADDRESS", help="A page, its source if without a label.")
 @click.option("--description", default="", help="One line: what it is, for indexes and in its files.")
+@json_option
 @debug_option
 @click.pass_context
 def new_command(
@@ -47,6 +49,7 @@ def new_command(
     email: str | None,
     urls: tuple[str, ...],
     description: str,
+    as_json: bool,
 ) -> None:
     """Write a new plugin package, which works, is tested and can be published from the start.
 
@@ -60,12 +63,24 @@ def new_command(
     package = new_package(name, kinds, distribution=distribution, module=module, commands=commands)
     about = new_about(parent, license=license, author=author, email=email, urls=urls, description=description)
     directory = write_plugin(package, parent, about)
-    click.echo(f"wrote {directory}: plugin {package.name}, module {package.module}, license {about.license}\n")
-    click.echo(f"  cd {directory}\n  pip install -e '.[dev]'\n  pytest")
     needs: dict[str, None] = {}
     for kind in package.kinds:
-        click.echo(f"  rlcore run {package.example(kind)}")
         needs |= dict.fromkeys(KINDS[kind].needs)
+    if as_json:
+        answer = {
+            "directory": str(directory),
+            "plugin": package.name,
+            "module": package.module,
+            "license": about.license,
+            "examples": [str(package.example(kind)) for kind in package.kinds],
+            "examples_need": list(needs),
+        }
+        click.echo(json.dumps(answer, indent=4))
+        return
+    click.echo(f"wrote {directory}: plugin {package.name}, module {package.module}, license {about.license}\n")
+    click.echo(f"  cd {directory}\n  pip install -e '.[dev]'\n  pytest")
+    for kind in package.kinds:
+        click.echo(f"  rlcore run {package.example(kind)}")
     examples = "examples need" if package.several else "example needs"
     libraries = listed(list(needs))
     click.echo(f"\nThe {examples} {libraries}.")

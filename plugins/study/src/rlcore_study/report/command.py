@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from math import inf
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from rlcore import debug_option
+from rlcore import debug_option, json_option
 
 if TYPE_CHECKING:
     from rlcore_study.groups import Group
@@ -48,6 +49,7 @@ _HEAD = 4096  # bytes of a file in which the mark is looked for
 @click.option(
     "--allow-local", is_flag=True, envvar="RLCORE_ALLOW_LOCAL", help="Import files that a run names; for --episode."
 )
+@json_option
 @debug_option
 def report_command(
     runs: tuple[Path, ...],
@@ -58,6 +60,7 @@ def report_command(
     episode: bool,
     force: bool,
     allow_local: bool,
+    as_json: bool,
 ) -> None:
     """Write one HTML page about each RUN (a run directory, or the id of a run in results/).
 
@@ -91,6 +94,11 @@ def report_command(
             echo(f"warning: {film.run}: no episode: {film.problem}", err=True)
     content = page(report).encode("utf-8")
     write_atomically(output, content)
+    if as_json:
+        in_groups = {group.name: [run.name for run in group.runs] for group in groups}
+        answer = {"file": str(output), "bytes": len(content), "groups": in_groups, "problems": report.problems}
+        click.echo(json.dumps(answer, indent=4))
+        return
     subject = "1 run"
     if len(readable) > 1:
         plural = "s" if len(groups) > 1 else ""

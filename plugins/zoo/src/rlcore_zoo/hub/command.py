@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
-from rlcore import debug_option
+from rlcore import debug_option, json_option
 
 if TYPE_CHECKING:
     from rlcore import RunData
@@ -84,6 +86,7 @@ class Bytes(click.ParamType[int]):
     envvar="RLCORE_ALLOW_LOCAL",
     help="Import files that the run names, for the episodes.",
 )
+@json_option
 @debug_option
 def push_command(
     run: Path,
@@ -103,6 +106,7 @@ def push_command(
     force: bool,
     allow_private: bool,
     allow_local: bool,
+    as_json: bool,
 ) -> None:
     """Upload RUN (a run directory, or the id of a run in results/) with a model card to a model hub.
 
@@ -132,7 +136,7 @@ def push_command(
         ]
         for smaller in uploaded:
             if smaller.path.parent == place:
-                echo(f"checkpoint {smaller.step}: its replay buffer is left out; --replay uploads it")
+                echo(f"checkpoint {smaller.step}: its replay buffer is left out; --replay uploads it", err=as_json)
     entries = run_files(data, uploaded, added)
     if not allow_private:
         require_nothing_private(data, entries)
@@ -143,19 +147,33 @@ def push_command(
         checkpoint = "best"
     elif checkpoints:
         checkpoint = str(uploaded[-1].step)
-    entries = with_pages(
-        repository, data, entries, checkpoint, episodes, seed, filming, film_from, license, allow_local
-    )
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        entries = with_pages(
+            repository, data, entries, checkpoint, episodes, seed, filming, film_from, license, allow_local
+        )
     entries = with_list(entries)
     where = f"{repository} at {api.endpoint}"
     if not force:
         remote.require_ours(where, entries)
-    show_entries(entries)
-    for name in remote.left_over(entries):
-        echo(f"deleted there: {name}, of an earlier upload")
+    left_over = list(remote.left_over(entries))
+    if not as_json:
+        show_entries(entries)
+        for name in left_over:
+            echo(f"deleted there: {name}, of an earlier upload")
     private = remote.private if remote.exists else not public
     visibility = "private" if private else "public"
     kind = f"the {visibility} repository" if remote.exists else f"a new {visibility} repository"
+    answer: dict[str, Any] = {
+        "repository": repository,
+        "hub": api.endpoint,
+        "visibility": visibility,
+        "files": {entry.name: entry.size for entry in entries},
+        "deleted": left_over,
+        "address": None,
+    }
+    if dry_run and as_json:
+        click.echo(json.dumps(answer, indent=4))
+        return
     if dry_run:
         [card] = [entry.source for entry in entries if entry.name == CARD]
         assert isinstance(card, bytes)
@@ -169,6 +187,9 @@ def push_command(
             raise ConfigError(f"--yes is missing: there is no terminal to ask whether to upload to {kind} {where}")
         click.confirm(f"Upload to {kind} {where}?", abort=True)
     address = push(api, repository, entries, remote, not public, message or f"Run {directory.name}")
+    if as_json:
+        click.echo(json.dumps({**answer, "address": str(address)}, indent=4))
+        return
     echo(f"pushed: {address} ({visibility})")
     echo(f"rlcore pull {repository} downloads it")
 
@@ -284,6 +305,7 @@ def made_with(data: RunData, packages: list[str]) -> dict[str, str]:
 @click.option(
     "--allow-local", is_flag=True, help="Keep a run whose configuration names code or programs of this machine."
 )
+@json_option
 @debug_option
 def pull_command(
     repository: str,
@@ -293,6 +315,7 @@ def pull_command(
     max_size: int,
     dry_run: bool,
     allow_local: bool,
+    as_json: bool,
 ) -> None:
     """Download the run in the repository OWNER/NAME of a model hub to a new run directory.
 
@@ -320,6 +343,17 @@ def pull_command(
             f"{repository}: has {decimal(files.size)}, more than {decimal(max_size)}; --max-size {decimal(files.size)} "
             "would allow it"
         )
+    answer: dict[str, Any] = {
+        "repository": repository,
+        "commit": files.commit,
+        "files": dict(files.wanted),
+        "left_out": list(files.left_out),
+        "directory": None,
+        "code": [],
+    }
+    if dry_run and as_json:
+        click.echo(json.dumps(answer, indent=4))
+        return
     if dry_run:
         for file, size in files.wanted.items():
             echo(f"{decimal(size):>10}  {file}")
@@ -336,6 +370,9 @@ def pull_command(
     if needed > free:
         raise RunStateError(f"{parent}: has {decimal(free)} left, and the run needs {decimal(needed)}")
     code = pull(api, repository, files, directory, allow_local)
+    if as_json:
+        click.echo(json.dumps({**answer, "directory": str(directory), "code": list(code)}, indent=4))
+        return
     echo(f"pulled: {directory} ({decimal(files.size)}, commit {files.commit})")
     if files.left_out:
         echo(f"left there: {', '.join(files.left_out)}")
