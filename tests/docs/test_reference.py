@@ -280,6 +280,26 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == written | set(generate.pages())
 
 
+def require_markdown_pages(site: Path) -> None:
+    """Each HTML page is a Markdown page too, whose links lead to Markdown pages, and llms.txt lists all of them."""
+    html = {path.parent.relative_to(site).as_posix() for path in site.rglob("index.html")}
+    written = {path.relative_to(site).as_posix(): path for path in site.rglob("*.md")}
+    assert {re.sub(r"(^|/)index$", "", name.removesuffix(".md")) or "." for name in written} == html
+    index = (site / "llms.txt").read_text(encoding="utf-8")
+    listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): \S", index, re.MULTILINE)
+    assert sorted(listed) == sorted(written)
+    full = (site / "llms-full.txt").read_text(encoding="utf-8")
+    for name, path in written.items():
+        text = path.read_text(encoding="utf-8")
+        assert text.strip() in full
+        assert "\n::: " not in text and "<svg" not in text and "][rlcore" not in text, name
+        prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
+        links = re.findall(r"\]\(([^)#:\s]+\.md)(?:#[^)]*)?\)", prose)
+        assert [link for link in links if not (path.parent / link).is_file()] == [], name
+    assert "RewardProvider" in (site / "reference/api/rewards.md").read_text(encoding="utf-8")
+    assert "def evaluate" not in index and "### rlcore.RewardProvider.evaluate" in full
+
+
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("material", reason="pip install mkdocs-material")
     pytest.importorskip("mkdocstrings", reason="pip install mkdocstrings-python")
@@ -291,5 +311,6 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     for page, names in api_reference.reference().items():
         text = (tmp_path / f"reference/api/{page}/index.html").read_text(encoding="utf-8")
         assert [name.path for name in names if f'id="{name.path}"' not in text] == []
+    require_markdown_pages(tmp_path)
     guide = (tmp_path / "how-to/environment/index.html").read_text(encoding="utf-8")
     assert 'href="../../reference/api/environments/#rlcore.ObservationSpec"' in guide

@@ -74,3 +74,15 @@ def test_files_that_the_skills_show_are_valid_before_they_are_shortened(run_rlco
             if block.title and block.language == "yaml":
                 checked = run_rlcore("validate", block.title, "--allow-local", "--json")
                 assert json.loads(checked.stdout)["valid"], f"{block}: {checked.stdout}"
+
+
+def test_the_page_about_coding_agents_works(run_rlcore: RunRlcore, tmp_path: Path) -> None:
+    place = tmp_path / "working"
+    (place / "examples").mkdir(parents=True)
+    example = (ROOT / "examples/cartpole.yaml").read_text(encoding="utf-8")
+    (place / "examples/cartpole.yaml").write_text(shortened(example))
+    for block in blocks_of(ROOT / "docs/how-to/coding-agents.md"):
+        for words in commands_of(block) if block.language == "sh" else ():
+            done = run_rlcore(*[word.replace("20000", "2000") for word in words])
+            assert done.exit_code == 0, f"{block}: rlcore {' '.join(words)}: {done.stderr}"
+    assert (place / ".claude/skills/rlcore/SKILL.md").is_file() and (place / ".agents/skills").is_dir()
