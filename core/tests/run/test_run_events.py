@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rlcore import Launch
 from rlcore.plugins.call import Plugins
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -114,3 +115,17 @@ def test_what_other_code_prints_is_not_between_the_events(write: Write, tmp_path
 def test_seeds_and_other_commands_that_take_over_refuse_events(write: Write, run_rlcore: RunRlcore) -> None:
     refused = run_rlcore("run", write({"plugins.autoload": True}), "--json", "--seeds", "1-2")
     assert refused.exit_code == 2 and "--json prints the events of one run" in refused.stderr
+
+
+def test_one_rank_prints_the_events_of_a_run(
+    write: Write, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("run", write({}), "--json", "--set", "behaviors.Agent.max_stpes=1")
+    printed = []
+    for rank in (0, 1):
+        launch = Launch(rank, 2, 0, job="test")
+        monkeypatch.setattr("rlcore.contracts.ranks.launched", lambda launch=launch: launch)
+        failed = run_rlcore(*words)
+        assert failed.exit_code == 2
+        printed.append(failed.stdout)
+    assert events_of(printed[0])[-1]["event"] == "error" and printed[1] == ""

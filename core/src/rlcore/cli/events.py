@@ -41,9 +41,14 @@ def output_for_events(own_process: bool) -> Iterator[None]:
 
 
 class Events:
-    """Prints the events of one run to ``stream``."""
+    """Prints the events of one run to ``stream``.
+
+    Attributes:
+        silent: Whether nothing is printed, because another rank prints the events of the run.
+    """
 
     def __init__(self, stream: TextIO, file: str = "") -> None:
+        self.silent = False
         self._stream = stream
         self._file = file  # the configuration, for errors of it
         self._run: Run | None = None
@@ -119,6 +124,8 @@ class Events:
             self._print(name, **values(arguments))
 
     def _print(self, event: str, **values: Any) -> None:
+        if self.silent:
+            return
         line = {"event": event, "time": round(time.time(), 3), **values}
         text = json.dumps(_finite(line), allow_nan=False, default=_plain)
         self._stream.write(f"{text}\n")

@@ -112,6 +112,8 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
         gc.set_threshold(1_000_000)
     launch = launched()
     leads = launch is None or launch.leads
+    if events is not None:
+        events.silent = not leads  # the ranks of a run share the stream
     show_log(leads=leads)
     with first_rank_reports(launch, RlcoreError):
         run = make()
@@ -119,8 +121,6 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
         when_output_is_lost.append(partial(run.request_stop, "the output is lost"))
     shorten = ShortPaths()  # before the environment is created, which may change the working directory
     show_log(run.config.debug, leads)
-    if not leads:
-        events = None
     if events is not None:
         events.follow(run)
 
