@@ -534,8 +534,8 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 
     if page.file.src_uri == "how-to/zoo.md":
         markdown = with_zoo(markdown)
-    if page.file.src_uri == "how-to/porting.md":
-        return markdown  # it has names of before, which the reference does not have
+    if page.file.src_uri.startswith("how-to/porting"):
+        return markdown  # these pages have names of before, which the reference does not have
     if not page.file.src_uri.startswith("reference/api/"):
         markdown = api_reference.linked(markdown)
     return with_drawings(markdown)

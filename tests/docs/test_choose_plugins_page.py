@@ -1,4 +1,4 @@
-"""The page about choosing plugins: each message in its table is one that a command prints."""
+"""The pages about choosing plugins and their problems: each message in the table is one that a command prints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.documentation
 
 __all__ = ["installed_plugin", "run_rlcore"]
 
-PAGE = "docs/how-to/choose-plugins.md"
+PROBLEMS = "docs/how-to/plugin-problems.md"
 SECTION = """
 from rlcore import ConfigSection, hookimpl
 @hookimpl
@@ -80,7 +80,7 @@ def test_a_message_of_the_table_is_printed(
 
 
 def test_the_table_has_these_messages_and_no_others() -> None:
-    text = (ROOT / PAGE).read_text(encoding="utf-8")
+    text = (ROOT / PROBLEMS).read_text(encoding="utf-8")
     table = text.split("| message | solution |\n|---|---|\n")[1].split("\n\n")[0]
     shown = [re.findall(r"^\| `(.*?)` \|", line)[0] for line in table.splitlines()]
     assert sorted(map(general, shown)) == sorted(general(case["message"]) for case in CASES)

@@ -1,4 +1,4 @@
-"""The tables of the page "Porting a plugin": each new name is there, and no old one is."""
+"""The tables of the pages about porting a plugin: each new name is there, and no old one is."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from workspace import ROOT
 
 pytestmark = pytest.mark.documentation
 
-PAGE = (ROOT / "docs/how-to/porting.md").read_text(encoding="utf-8")
-MOVES = re.findall(r"^\| `(rlcore[\w.]*)` \| `(rlcore[\w.]*)` \|$", PAGE, re.MULTILINE)
+PAGES = (ROOT / f"docs/how-to/{name}.md" for name in ("porting", "porting-rules"))
+TABLES = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+MOVES = re.findall(r"^\| `(rlcore[\w.]*)` \| `(rlcore[\w.]*)` \|$", TABLES, re.MULTILINE)
 
 
 def found(dotted: str) -> Any:
