@@ -141,6 +141,7 @@ PLUGIN_BLOCKS = (
     ("writer", "stats.{name}", "settings"),
     ("exporter", "export.{name}", "settings"),
     ("section", "{name}", "target"),
+    ("command", "{name}", "settings"),
     ("behavior", "behaviors.NAME.{name}", "target"),
 )
 

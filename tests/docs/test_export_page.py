@@ -16,6 +16,7 @@ from rlcore_onnx.runtime import load
 pytestmark = pytest.mark.documentation
 
 PAGE = "docs/how-to/export.md"
+ACT = "docs/how-to/act.md"
 OWN = "docs/how-to/write-exporter.md"
 
 
@@ -35,7 +36,7 @@ def test_the_page_exports_and_acts_with_onnx_files(run_page: RunPage, capsys: py
     printed = capsys.readouterr().out
     (line,) = (line for line in (ROOT / PAGE).read_text(encoding="utf-8").splitlines() if line.startswith("Pole: "))
     assert number.sub("", line) in number.sub("", printed)
-    names = run_python_of(PAGE)
+    names = run_python_of(ACT)
     assert re.fullmatch(r"Pole of step 4096: \d+ steps\n\[\[[01]\]\]\n", capsys.readouterr().out)
     assert names["actions"].discrete.shape == (2, 1) and names["memory"].shape == (2, 0)
     assert [load(directory / name).profile for name in ("unity.onnx", "godot.onnx")] == ["unity", "godot"]

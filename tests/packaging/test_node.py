@@ -61,7 +61,7 @@ def node(modules: Path, script: Path, *arguments: Path | str, cwd: Path) -> str:
 
 
 def test_the_program_of_the_page_acts_as_the_runtime_in_python(modules: Install, tmp_path: Path) -> None:
-    (program,) = (block for block in blocks("js") if block.page == "docs/how-to/export.md")
+    (program,) = (block for block in blocks("js") if block.page == "docs/how-to/act.md")
     script = tmp_path / "act.mjs"
     script.write_text(program.text)
     pole = BehaviorSpec("Pole", (ObservationSpec("observation", (4,), np.float32),), discrete=(2,))

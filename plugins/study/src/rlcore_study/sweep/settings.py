@@ -134,7 +134,14 @@ class SweepSettings:
     parameters: dict[str, ParameterSettings] = setting(
         description="The parameters, by the dotted path of their key in the configuration."
     )
-    sampler: str = setting("tpe", "How parameters are chosen.", choices=("tpe", "cmaes", "random", "grid"))
+    sampler: str = setting(
+        "tpe",
+        "How parameters are chosen. tpe: by a model of good and bad trials. cmaes: by a normal distribution that moves "
+        "to where good trials are; it draws choices at random, learns nothing from pruned trials, refuses when, and "
+        "needs rlcore-study[cmaes]. random: at random. grid: every combination once, in a random order; ranges need a "
+        "step, and when is refused.",
+        choices=("tpe", "cmaes", "random", "grid"),
+    )
     startup_trials: int = setting(
         5,
         "Trials that must be complete before tpe and cmaes learn from them, and before pruner median ends one.",
@@ -142,7 +149,10 @@ class SweepSettings:
     )
     pruner: str | None = setting(
         None,
-        "What ends hopeless trials after an evaluation; null ends none.",
+        "What ends hopeless trials after an evaluation; null ends none. median: trials whose best evaluation so far is "
+        "worse than the median of the complete trials at this evaluation. successive-halving: trials not among the "
+        "best of reduction_factor at the evaluations 1, 3, 9, ... hyperband: as successive-halving, with several "
+        "first evaluations, one for each bracket of trials.",
         choices=("median", "hyperband", "successive-halving"),
     )
     prune_after: int = setting(1, "Evaluations that every trial gets before the pruner may end it.", minimum=1)
@@ -159,7 +169,7 @@ class SweepSettings:
     environments: dict[str, EnvironmentCase] = setting(
         factory=dict,
         description="Environments in which every trial trains, one run for each and each seed, by a name. A trial is "
-        "worth the mean of their normalized scores.",
+        "worth the mean of (score - floor) / (target - floor).",
         check=_environments_problem,
     )
     unseen: int | None = setting(
