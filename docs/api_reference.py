@@ -154,7 +154,7 @@ PAGES: Mapping[str, Page] = {
     "torch-networks": Page(
         "rlcore_torch: networks and policies",
         "Networks, encoders, distributions of actions, and policies. See "
-        "[Choose and write networks](../../how-to/networks.md).",
+        "[Build networks in a trainer](../../how-to/network-layers.md).",
         ("rlcore_torch.networks", "rlcore_torch.policy"),
     ),
     "torch-tensors": Page(

@@ -58,7 +58,7 @@ def test_the_tutorial_of_a_comparison_runs(run_page: RunPage) -> None:
 
 
 PAGES_OF_EXAMPLES = (
-    "tutorial/algorithm", "tutorial/on-policy", "how-to/networks", "how-to/write-exporter", "how-to/company-package",
+    "tutorial/algorithm", "tutorial/on-policy", "how-to/write-networks", "how-to/write-exporter", "how-to/company-package",
     "how-to/status-database", "how-to/rewards-that-learn", "how-to/behaviors-and-turns",
 )  # fmt: skip
 
@@ -76,7 +76,7 @@ def test_pages_show_the_code_of_the_examples() -> None:
 
 # The pages that say how many lines the code of an example has, and the most that it may have.
 LINES = {
-    "encoder_plugin": (80, ["docs/how-to/networks.md"]), "beta_plugin": (80, ["docs/how-to/networks.md"]),
+    "encoder_plugin": (80, ["docs/how-to/write-networks.md"]), "beta_plugin": (80, ["docs/how-to/write-networks.md"]),
     "exporter_plugin": (80, ["docs/how-to/write-exporter.md"]), "novelty_reward": (110, []),
     "ghost_plugin": (120, ["docs/how-to/behaviors-and-turns.md"]),
     "a2c_plugin": (80, ["docs/tutorial/on-policy.md"]),
@@ -205,7 +205,7 @@ def test_the_memory_page_runs_and_its_cue_is_remembered(run_page: RunPage, monke
 
 
 def test_the_networks_page_runs_and_its_code_is_in_the_policies(run_page: RunPage) -> None:
-    directory = run_page("docs/how-to/networks.md")
+    directory = run_page("docs/how-to/write-networks.md")
     plugins = load_plugins(selection_from(None, {}, ["module:./waves.py", "module:./logistic.py"], False))
     waves, logistic = (
         load_policies(directory / "results" / run, plugins=plugins)[name]

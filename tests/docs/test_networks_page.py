@@ -17,7 +17,7 @@ pytestmark = pytest.mark.documentation
 
 
 def test_the_example_of_batch_normalization_moves_statistics_once_and_acts_with_them() -> None:
-    names = names_of("docs/how-to/networks.md", "import BatchNorm")
+    names = names_of("docs/how-to/network-layers.md", "import BatchNorm")
     values, joint, acted = names["values"], names["joint"], names["acted"]
     assert names["here"].shape == names["following"].shape == (32, 1)
     hidden = values.hidden(joint).relu()
@@ -28,7 +28,7 @@ def test_the_example_of_batch_normalization_moves_statistics_once_and_acts_with_
 
 
 def test_the_example_of_a_model_normalizes_both_halves_together_and_its_frozen_critic_stays() -> None:
-    make: Any = names_of("docs/how-to/networks.md", "class NormalizedModel")["NormalizedModel"]
+    make: Any = names_of("docs/how-to/network-layers.md", "class NormalizedModel")["NormalizedModel"]
     one = np.ones(1, np.float32)
     behavior = BehaviorSpec("Agent", (ObservationSpec("state", (3,), np.float32),), 1, (), -one, one)
     model = make(behavior, NetworkSettings(hidden_units=8, batch_norm="post"))
@@ -44,14 +44,14 @@ def test_the_example_of_a_model_normalizes_both_halves_together_and_its_frozen_c
 
 
 def test_the_example_of_network_settings_normalizes_by_default_and_has_the_choices_that_it_declares() -> None:
-    settings: Any = names_of("docs/how-to/networks.md", "class NormalizedSettings")["NormalizedSettings"]
+    settings: Any = names_of("docs/how-to/network-layers.md", "class NormalizedSettings")["NormalizedSettings"]
     assert (settings().batch_norm, settings().batch_renorm_after) == ("post", 100_000)
     with pytest.raises(SettingError, match="batch_norm"):
         settings(batch_norm="posr")
 
 
 def test_the_example_of_weights_that_are_changed_keeps_the_norms_of_units() -> None:
-    unit_critics: Any = names_of("docs/how-to/networks.md", "class UnitCritics")["UnitCritics"]
+    unit_critics: Any = names_of("docs/how-to/network-layers.md", "class UnitCritics")["UnitCritics"]
     critics: Any = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
     trainer = SimpleNamespace(model=SimpleNamespace(critics=critics))
     with torch.no_grad():
