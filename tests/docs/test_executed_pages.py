@@ -58,7 +58,8 @@ def test_the_tutorial_of_a_comparison_runs(run_page: RunPage) -> None:
 
 
 PAGES_OF_EXAMPLES = (
-    "tutorial/algorithm", "tutorial/on-policy", "how-to/write-networks", "how-to/write-exporter", "how-to/company-package",
+    "tutorial/algorithm", "tutorial/on-policy", "how-to/write-networks", "how-to/write-exporter",
+    "how-to/company-package",
     "how-to/status-database", "how-to/rewards-that-learn", "how-to/behaviors-and-turns",
 )  # fmt: skip
 
@@ -180,7 +181,7 @@ def test_the_environment_page_runs_and_its_environment_is_learned_and_keeps_the_
     directory = run_page("docs/how-to/environment.md")
     result = json.loads((directory / "results/line/result.json").read_text())
     assert result["behaviors"]["Walker"]["mean_reward"] > 0.9
-    names = run_python_of("docs/how-to/environment.md")
+    names = run_python_of("docs/how-to/environment-details.md") | run_python_of("docs/how-to/environment.md")
     assert names["simulator"].returncode == -signal.SIGKILL
     assert_keeps_the_rules(names["TestLineWorld"])
 
