@@ -60,7 +60,7 @@ def test_the_tutorial_of_a_comparison_runs(run_page: RunPage) -> None:
 PAGES_OF_EXAMPLES = (
     "tutorial/algorithm", "tutorial/on-policy", "how-to/write-networks", "how-to/write-exporter",
     "how-to/company-package",
-    "how-to/status-database", "how-to/rewards-that-learn", "how-to/behaviors-and-turns",
+    "how-to/status-database", "how-to/rewards-that-learn", "how-to/behaviors-and-turns", "how-to/wrap-trainers",
 )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def test_pages_show_the_code_of_the_examples() -> None:
 LINES = {
     "encoder_plugin": (80, ["docs/how-to/write-networks.md"]), "beta_plugin": (80, ["docs/how-to/write-networks.md"]),
     "exporter_plugin": (80, ["docs/how-to/write-exporter.md"]), "novelty_reward": (110, []),
-    "ghost_plugin": (120, ["docs/how-to/behaviors-and-turns.md"]),
+    "ghost_plugin": (120, ["docs/how-to/wrap-trainers.md"]),
     "a2c_plugin": (80, ["docs/tutorial/on-policy.md"]),
     "tqc_plugin": (200, ["docs/tutorial/algorithm.md"]), "optimizer_plugin": (80, None),
     "spot_notice": (120, None),
@@ -253,16 +253,20 @@ def test_pages_of_rewards_run_and_their_tags_are_written(run_page: RunPage, use_
         assert written <= tags(results / name), name
 
 
-def test_the_page_of_several_behaviors_runs(
-    run_page: RunPage, tmp_path: Path, use_example: Callable[[str], None], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_of_several_behaviors_runs(run_page: RunPage, capsys: pytest.CaptureFixture[str]) -> None:
     page = "docs/how-to/behaviors-and-turns.md"
-    shutil.copy(ROOT / "examples/ghost_plugin/nim.py", tmp_path)
-    use_example("ghost_plugin")
-    results = run_page("docs/how-to/behaviors-and-turns.md") / "results"
+    run_page(page)
     (said,) = (block for block in blocks("text") if block.page == page)
     printed = capsys.readouterr().out
     assert all(line in printed for line in said.text.splitlines())
+
+
+def test_the_page_about_wrapping_a_trainer_runs_and_its_game_is_won(
+    run_page: RunPage, tmp_path: Path, use_example: Callable[[str], None]
+) -> None:
+    shutil.copy(ROOT / "examples/ghost_plugin/nim.py", tmp_path)
+    use_example("ghost_plugin")
+    results = run_page("docs/how-to/wrap-trainers.md") / "results"
     assert json.loads((results / "nim/result.json").read_text())["evaluation"]["score"] >= 0.95
 
 
