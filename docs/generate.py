@@ -58,6 +58,16 @@ ROOT = DOCS.parent
 EXAMPLES = DOCS / "hook_examples.py"
 
 MEMBERS = ("builtin_trainers", "plugins")  # folders of distributions
+TRIED_PLUGINS = """\
+## Tried every night
+
+A nightly job installs these packages with rlcore as it is and with rlcore as it was published, checks them with
+`rlcore plugins doctor`, and runs their own tests. So a change of rlcore that breaks one of them is found before its
+users meet it. The job does the same with what `rlcore plugins new` writes for each kind.
+
+To have your package tried, add an entry for it to `tools/plugins.yaml` with a pull request.
+`python tools/plugin_matrix.py` prints the table of the job in a checkout.
+"""
 PUBLISHED_PLUGINS = """\
 ## Plugins of others
 
@@ -458,6 +468,8 @@ def plugins_page() -> str:
             "The distributions of this repository besides rlcore, as their metadata describes them:",
             "",
             plugin_list.table(found),
+            TRIED_PLUGINS,
+            plugin_list.tried(ROOT),
             PUBLISHED_PLUGINS,
         ]
     )

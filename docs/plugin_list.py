@@ -29,6 +29,7 @@ from pathlib import Path
 from urllib.parse import urljoin, urlparse
 
 import attrs
+import yaml
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
@@ -36,6 +37,7 @@ from packaging.version import Version
 from rlcore import HOOKS
 
 ENTRY_POINT_GROUP = "rlcore"
+TRIED = "tools/plugins.yaml"
 KEYWORD = "rlcore-plugin"
 LARGEST = 50 * 2**20  # bytes of a file from an index
 SHOWN_LINKS = ("homepage", "documentation", "source", "repository", "changelog", "issues")
@@ -261,6 +263,27 @@ def table(plugins: Iterable[ListedPlugin]) -> str:
     return "\n".join(rows) + "\n"
 
 
+def tried(root: Path) -> str:
+    """Return the packages of ``tools/plugins.yaml``, which ``tools/plugin_matrix.py`` tries, as a Markdown table."""
+    rows = ["| package | what it is | provides | where |", "|---|---|---|---|"]
+    for entry in yaml.safe_load((root / TRIED).read_text(encoding="utf-8")):
+        place = entry["package"]
+        if (root / place).is_dir():
+            plugin = from_project(root / place)
+            cells = (code(plugin.name), plain(plugin.summary), ", ".join(plugin.provides or ()), code(place))
+        else:
+            about = plain(entry["about"])
+            cells = (code(re.split(r"[ @<>=!~\[]", place)[0]), about, "", link(place))
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def link(place: str) -> str:
+    """Return an address in what pip installs, which may begin with ``git+``, as a link, and anything else as code."""
+    address = place.rpartition(" ")[2].removeprefix("git+")
+    return f"<{address}>" if is_address(address) else code(place)
+
+
 def plain(text: str) -> str:
     """Return text of a stranger so that Markdown shows its characters."""
     shown = html.escape("".join(each if each.isprintable() else " " for each in text), quote=False)
@@ -269,7 +292,7 @@ def plain(text: str) -> str:
 
 def code(text: str) -> str:
     """Return a name or bounds as code; empty for other text."""
-    return f"`{text}`" if re.fullmatch(r"[A-Za-z0-9._<>=!~,-]+", text) else plain(text)
+    return f"`{text}`" if re.fullmatch(r"[A-Za-z0-9._/<>=!~,-]+", text) else plain(text)
 
 
 def is_address(text: str) -> bool:

@@ -213,6 +213,11 @@ def test_a_member_from_another_index_is_not_accepted() -> None:
         release.require_local(report(**{"rlcore-ppo": elsewhere}), "http://127.0.0.1:8080/simple/")
 
 
+def test_an_extra_that_rlcore_does_not_have_is_refused(dist: Path) -> None:
+    with pytest.raises(ReleaseError, match="rlcore has no extra everything"):
+        release.smoke(ROOT, dist, ["standard", "everything"])
+
+
 @pytest.mark.packaging
 def test_all_members_are_built_checked_and_the_core_is_installed(tmp_path: Path) -> None:
     for arguments in (["build", "--no-isolation"], ["check"], ["smoke", "--extras", ""]):

@@ -100,6 +100,7 @@ def test_a_step_that_fails_ends_the_workflow(machine: Machine) -> None:
     [
         ("vars.PIP_EXTRA_INDEX_URL", "secrets.TOKEN", "the expression .* has no meaning on this machine"),
         ("actions/setup-python", "actions/setup-java", "the action actions/setup-java has no meaning"),
+        ("needs: build", "if: success()", r"the condition success\(\) has no meaning on this machine"),
         ("needs: build", "needs: upload", "jobs need each other: upload"),
     ],
 )
@@ -107,6 +108,39 @@ def test_what_is_not_understood_is_named(machine: Machine, old: str, new: str, m
     write(machine.root, WORKFLOW.replace(old, new))
     with pytest.raises(WorkflowError, match=message):
         workflows.run_workflow(machine, "try")
+
+
+MATRIX = """\
+on: [push, workflow_dispatch]
+jobs:
+  try:
+    strategy: {matrix: {python: ["3.1", "HERE"]}}
+    steps:
+      - uses: actions/checkout@v1
+      - uses: actions/setup-python@v1
+        with: {python-version: "${{ matrix.python }}"}
+      - run: echo ${{ matrix.python }} >> "$RECORD/tried"
+      - if: github.ref_type == 'tag'
+        run: echo "$GITHUB_REF_NAME" >> "$RECORD/tried"
+  never:
+    if: github.event_name == 'workflow_dispatch'
+    steps:
+      - run: echo by hand >> "$RECORD/tried"
+"""
+
+
+def test_a_job_runs_on_each_python_that_is_here_if_its_condition_holds(machine: Machine, tmp_path: Path) -> None:
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    write(machine.root, MATRIX.replace("HERE", here))
+    workflows.run_workflow(machine, "try")
+    assert (tmp_path / "record/tried").read_text() == f"{here}\nv1.2.3\n"
+    absent = [each.job for each in machine.outcomes if each.result.endswith("python3.1 is not on this machine")]
+    assert absent == ["try-3.1"]
+    machine.event = "workflow_dispatch"
+    machine.place = tmp_path / "by hand"
+    machine.place.mkdir()
+    workflows.run_workflow(machine, "try")
+    assert (tmp_path / "record/tried").read_text() == f"{here}\nv1.2.3\n{here}\nby hand\n"
 
 
 def test_every_step_of_our_workflows_is_understood() -> None:
@@ -118,6 +152,7 @@ def test_every_step_of_our_workflows_is_understood() -> None:
         for block in (found, *found["jobs"].values(), *(s for job in found["jobs"].values() for s in job["steps"])):
             for text in block.get("env", {}).values():
                 workflows.filled(text, machine)
+            assert workflows.is_wanted(block, machine) in (True, False)
         for job in found["jobs"].values():
             for step in job["steps"]:
                 assert "run" in step or workflows.title(step).rpartition("/")[2] in known

@@ -6,6 +6,7 @@
     python tools/release.py build dist                     sdists of all members, and wheels built from the sdists
     python tools/release.py check dist                     what an index and its users would get
     python tools/release.py smoke dist                     install from a local index with the wheels alone, and train
+    python tools/release.py smoke dist --extras standard --python python3.13
 
 A member is each directory of ``core``, ``builtin_trainers/*`` and ``plugins/*`` with a ``pyproject.toml``: a new one
 needs no entry here. ``core/src/rlcore/__init__.py`` has the version. Each member repeats it in its ``pyproject.toml``,
@@ -29,7 +30,6 @@ import tempfile
 import time
 import tomllib
 import urllib.request
-import venv
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -324,19 +324,24 @@ def local_index(wheels: Sequence[Path], uploads: bool = False) -> Iterator[str]:
             server.wait()
 
 
-def smoke(root: Path, out: Path, extras: Sequence[str]) -> None:
+def smoke(root: Path, out: Path, extras: Sequence[str], every: bool = False, python: str = sys.executable) -> None:
     """Install the built core with ``extras`` from a local index; check it, and train there if PPO can.
+
+    With ``every``, all members are installed. ``python`` is the program that makes the virtual environment, so that
+    other versions of Python can be tried. Raises ReleaseError for an extra that rlcore does not have: pip only warns.
 
     The virtual environment and the home directory are new, and the working directory is empty: nothing of the checkout
     can be imported. Members come from the local index alone, and all else from the index that pip is configured with,
     with the versions of ``constraints.txt``.
     """
+    if unknown := set(extras) - project(root / "core")["optional-dependencies"].keys():
+        raise ReleaseError(f"rlcore has no extra {', '.join(sorted(unknown))}")
     wheels = sorted(path for folder in (CORE, PLUGINS) for path in (out / folder).glob("*.whl"))
     with tempfile.TemporaryDirectory() as made, local_index(wheels) as address:
         machine = Path(made)
         for folder in ("home", "work"):
             (machine / folder).mkdir()
-        venv.create(machine / "venv", with_pip=True)
+        run([python, "-m", "venv", machine / "venv"])
         scripts = machine / "venv" / ("Scripts" if os.name == "nt" else "bin")
         shutil.copyfile(root / "constraints.txt", machine / "constraints.txt")
 
@@ -344,7 +349,8 @@ def smoke(root: Path, out: Path, extras: Sequence[str]) -> None:
             run([scripts / command[0], *command[1:]], machine / "work", empty_machine(machine / "home", scripts))
 
         wanted = (f"rlcore[{','.join(extras)}]" if extras else "rlcore", "rlcore-devkit")  # which has the doctor
-        pinned = [f"{name}=={version_of(root)}" for name in wanted]
+        others = [str(project(each)["name"]) for each in members(root)] if every else []
+        pinned = [f"{name}=={version_of(root)}" for name in (*wanted, *others)]
         report = machine / "report.json"
         options: list[str | Path] = [
             "-q",
@@ -365,7 +371,7 @@ def smoke(root: Path, out: Path, extras: Sequence[str]) -> None:
         )
         there("python", "-m", "pip", "check")
         there("rlcore", "plugins", "doctor")
-        if {"ppo", "gymnasium"} <= set(extras) or {"all", "standard"} & set(extras):
+        if every or "standard" in extras:
             (machine / "work/smoke.yaml").write_text(TRAINING, encoding="utf-8")
             there("rlcore", "run", "smoke.yaml")
             there("rlcore", "evaluate", "smoke", "--episodes", "4")
@@ -423,7 +429,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = commands.add_parser(name, help=text)
         command.add_argument("out", type=Path)
         if name == "smoke":
-            command.add_argument("--extras", default="all", help="extras of rlcore to install, such as ppo,gymnasium")
+            command.add_argument("--extras", default="standard", help="extras of rlcore to install; none: ''")
+            command.add_argument("--all", action="store_true", help="install all members too")
+            command.add_argument("--python", default=sys.executable, help="such as python3.13; this one by default")
         else:
             command.add_argument("--only", action="append", default=[], help="a distribution; all by default")
         if name == "build":
@@ -442,7 +450,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif given.command == "check":
             check(ROOT, given.out, given.only, given.tag)
         else:
-            smoke(ROOT, given.out, [each for each in given.extras.split(",") if each])
+            smoke(ROOT, given.out, [each for each in given.extras.split(",") if each], given.all, given.python)
     except ReleaseError as error:
         print(error, file=sys.stderr)
         return 1

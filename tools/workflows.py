@@ -1,16 +1,17 @@
 """Run the steps of the workflows in ``.github/workflows`` on this machine, one after another, as GitHub would.
 
     python tools/workflows.py                                list the jobs and their steps
-    python tools/workflows.py release                        run all jobs of release.yml
+    python tools/workflows.py release                        run all jobs of release.yml, as for a tag
+    python tools/workflows.py release --event workflow_dispatch     as when a person starts it: the rehearsal
     python tools/workflows.py ci check --environment .venv   run a job in an environment that has everything installed
 
 Each job gets a clean clone of the commit that is checked out, and a new virtual environment. Its ``run`` steps are run
 by bash with the variables of the workflow, the job and the step. Actions are replaced: ``checkout`` is the clone,
 ``setup-python`` the virtual environment, with the Python that runs this program, and artifacts are copied to a
-directory. The publishing action uploads to an empty index on this machine, with twine (which skips files that exist on
-some public indexes alone). A step that changes the system
-(``sudo``) is left out, and so, with ``--environment``, are steps that only install packages. The table at the end says
-what was left out.
+directory. A job with a matrix of Pythons runs once with each of those that this machine has. The publishing action
+uploads to an empty index on this machine, with twine (which skips files that exist on some public indexes alone). A
+step that changes the system (``sudo``) is left out, and so, with ``--environment``, are steps that only install
+packages. The table at the end says what was left out.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ from release import ReleaseError, local_index
 
 ROOT = Path(__file__).parent.parent
 EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
+CONDITION = re.compile(r"github\.(event_name|ref_type) (==|!=) '(\w+)'")
 ONLY_INSTALLS = re.compile(r"(python -m )?pip install [^&|;]+")
+
+
+ABSENT = "left out with the steps after it"
 
 
 class WorkflowError(Exception):
@@ -62,6 +67,8 @@ class Machine:
     environment: Path | None = None  # a virtual environment that has everything installed
     index: str = ""  # the address of the index to which a publishing step uploads
     tag: str = ""
+    event: str = "push"  # of a tag; with "workflow_dispatch", a person starts the workflow for a branch
+    matrix: Mapping[str, str] = field(default_factory=dict)  # the values of the job that runs
     outcomes: list[Outcome] = field(default_factory=list)
 
 
@@ -96,11 +103,33 @@ def filled(text: str, machine: Machine) -> str:
 
     def value(match: re.Match[str]) -> str:
         kind, _, name = match[1].partition(".")
+        if kind == "matrix" and name in machine.matrix:
+            return machine.matrix[name]
         if kind != "vars":
             raise WorkflowError(f"the expression {match[0]} has no meaning on this machine")
         return machine.variables.get(name, "")
 
     return EXPRESSION.sub(value, text)
+
+
+def is_wanted(block: Mapping[str, Any], machine: Machine) -> bool:
+    """Return whether a job or a step runs, by its ``if``. Raises WorkflowError for an unknown condition."""
+    condition = block.get("if", "always()")
+    if condition == "always()":
+        return True
+    found = CONDITION.fullmatch(condition)
+    if found is None:
+        raise WorkflowError(f"the condition {condition} has no meaning on this machine")
+    values = {"event_name": machine.event, "ref_type": "tag" if machine.event == "push" else "branch"}
+    return (values[found[1]] == found[3]) == (found[2] == "==")
+
+
+def combinations(job: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the values with which a job runs: one dict for each value of its matrix, which has one key at most."""
+    found = job.get("strategy", {}).get("matrix", {})
+    if len(found) > 1:
+        raise WorkflowError(f"a matrix of {', '.join(found)}: only one key is understood")
+    return [{name: value} for name, values in found.items() for value in values] or [{}]
 
 
 def title(step: Mapping[str, Any]) -> str:
@@ -113,6 +142,8 @@ def run_job(machine: Machine, name: str, job: Mapping[str, Any], shared: Mapping
     checkout = machine.place / name
     python = machine.environment or machine.place / f"{name}-environment"
     for step in job["steps"]:
+        if not is_wanted(step, machine):
+            continue
         started = time.monotonic()
         result = "failed"
         try:
@@ -124,6 +155,8 @@ def run_job(machine: Machine, name: str, job: Mapping[str, Any], shared: Mapping
                 result = run_step(machine, filled(step["run"], machine), checkout, python, filled_in)
         finally:
             machine.outcomes.append(Outcome(name, title(step), result, time.monotonic() - started))
+        if result.startswith(ABSENT):
+            return
         if result.startswith("failed"):
             raise WorkflowError(f"job {name}: {title(step)}: {result}")
 
@@ -137,24 +170,38 @@ def act(machine: Machine, step: Mapping[str, Any], checkout: Path, python: Path)
         command = ["git", "clone", "--quiet", "--no-hardlinks", str(machine.root), str(checkout)]
         return call(command, machine.place, {**os.environ})
     if action == "actions/setup-python":
-        wanted = given["python-version"]
+        wanted = filled(given["python-version"], machine)
         here = f"{sys.version_info.major}.{sys.version_info.minor}"
+        if machine.matrix and wanted != here:  # the job is about this version
+            return make_environment(wanted, python)
         if machine.environment is None:
             venv.create(python, with_pip=True)
         return "passed" if wanted == here else f"passed with Python {here} instead of {wanted}"
     if action == "actions/upload-artifact":
-        shutil.copytree(checkout / given["path"], artifacts / given["name"])
+        source = checkout / given["path"]
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        artifacts.mkdir(exist_ok=True)
+        copy(source, artifacts / given["name"])
         return "passed"
     if action == "actions/download-artifact":
         shutil.copytree(artifacts / given["name"], checkout / given["path"])
         return "passed"
     if action == "pypa/gh-action-pypi-publish":
-        files = sorted(map(str, (checkout / given["packages-dir"]).iterdir()))
+        files = sorted(str(path) for path in (checkout / given["packages-dir"]).iterdir() if path.is_file())
         login = ["--repository-url", machine.index, "--username", "any", "--password", "any", "--non-interactive"]
         command = [sys.executable, "-m", "twine", "upload", "--disable-progress-bar", *login, *files]
         result = call(command, checkout, {**os.environ})
         return f"passed on a local index, {len(files)} files" if result == "passed" else result
     raise WorkflowError(f"the action {action} has no meaning on this machine")
+
+
+def make_environment(version: str, directory: Path) -> str:
+    """Create a virtual environment with a Python of this machine, such as ``3.12``; return what became of it."""
+    program = shutil.which(f"python{version}")
+    # A shim of pyenv is there for versions that are not active, and fails.
+    if program is None or subprocess.run([program, "--version"], capture_output=True, check=False).returncode:
+        return f"{ABSENT}: python{version} is not on this machine"
+    return call([program, "-m", "venv", str(directory)], directory.parent, {**os.environ})
 
 
 def run_step(machine: Machine, command: str, checkout: Path, python: Path, variables: Mapping[str, str]) -> str:
@@ -196,18 +243,21 @@ def run_workflow(machine: Machine, name: str, chosen: Sequence[str] = ()) -> Non
     if unknown := set(chosen) - set(jobs):
         raise WorkflowError(f"{name}.yml has no job {', '.join(sorted(unknown))}; it has: {', '.join(jobs)}")
     for job in in_order(jobs):
-        if not chosen or job in chosen:
-            (machine.place / job).parent.mkdir(parents=True, exist_ok=True)
+        if (chosen and job not in chosen) or not is_wanted(jobs[job], machine):
+            continue
+        for values in combinations(jobs[job]):
+            machine.matrix = values
+            name = "-".join([job, *values.values()])
             if not any(title(step) == "actions/checkout" for step in jobs[job]["steps"]):
-                (machine.place / job).mkdir()
-            run_job(machine, job, jobs[job], found.get("env", {}))
+                (machine.place / name).mkdir(parents=True)
+            run_job(machine, name, jobs[job], found.get("env", {}))
 
 
 def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield a line for each step."""
     for each in outcomes:
         step = each.step if len(each.step) <= 76 else f"{each.step[:73]}..."
-        yield f"{each.job:<8} {each.seconds:>7.1f} s  {step:<76}  {each.result}"
+        yield f"{each.job:<11} {each.seconds:>7.1f} s  {step:<76}  {each.result}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -217,6 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("jobs", nargs="*", help="the jobs to run; all by default")
     parser.add_argument("--environment", type=Path, help="a virtual environment that has everything installed")
     parser.add_argument("--tag", help="the tag of the release; by default, that of the version")
+    parser.add_argument("--event", choices=("push", "workflow_dispatch"), default="push", help="what starts it")
     given = parser.parse_args(arguments)
     if given.workflow is None:
         for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
@@ -228,6 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         machine = Machine(ROOT, place, environment=given.environment and given.environment.absolute())
+        machine.event = given.event
         from release import version_of
 
         machine.tag = given.tag or f"v{version_of(ROOT)}"

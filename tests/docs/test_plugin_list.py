@@ -182,3 +182,18 @@ def test_an_address_that_cannot_be_read_is_one_line(
         assert listed(address, *words) == 1
         printed = capsys.readouterr()
         assert printed.out == "" and len(printed.err.splitlines()) == 1
+
+
+OTHERS = """\
+- {package: acme-rl>=1.2, about: "Walks | runs"}
+- {package: "acme-lake @ git+https://acme.example/lake.git@main", about: Swims}
+"""
+
+
+def test_packages_from_elsewhere_that_are_tried_each_night_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / plugin_list.TRIED).write_text(OTHERS)
+    assert plugin_list.tried(tmp_path).splitlines()[2:] == [
+        "| `acme-rl` | Walks \\| runs |  | `acme-rl>=1.2` |",
+        "| `acme-lake` | Swims |  | <https://acme.example/lake.git@main> |",
+    ]

@@ -236,8 +236,15 @@ def test_the_modules_that_the_paragraph_of_a_room_names_exist() -> None:
 
 
 def test_the_page_of_plugins_has_every_member() -> None:
-    shown = re.findall(r"^\| `([\w-]+)` \|", generate.plugins_page(), re.MULTILINE)
+    page = generate.plugins_page().partition("\n## ")[0]
+    shown = re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)
     assert sorted(shown) == sorted(member.name for member in MEMBERS if member.name != "rlcore")
+
+
+def test_the_page_of_plugins_has_every_package_that_is_tried_each_night() -> None:
+    tried = generate.plugins_page().partition("\n## Tried every night\n")[2].partition("\n## ")[0]
+    places = re.findall(r"\| `(examples/\w+)` \|$", tried, re.MULTILINE)
+    assert sorted(places) == sorted(path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("examples/*/src"))
 
 
 def test_the_files_in_which_rules_live_exist() -> None:

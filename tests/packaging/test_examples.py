@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 from made_once import made_once
+from plugin_matrix import listed
 from virtualenvs import Venv, build_wheels, wheel_in
 from workspace import MEMBERS, ROOT, pyproject, required
 
@@ -22,36 +23,36 @@ pytestmark = pytest.mark.packaging
 EXAMPLES = ROOT / "examples"
 
 
+# The tests of each package in a run that is not deep, an expression for `-k`, or "" for all.
+QUICK = {each.package.removeprefix("examples/"): each.tests for each in listed(ROOT)}
+
+
 @attrs.frozen
 class Group:
     """Packages that share the core with rlcore-torch, and the members ``beside`` it."""
 
     beside: tuple[str, ...]
-    quick: Mapping[str, str]  # by folder: the tests of a run that is not deep, an expression for `-k`, or "" for all
+    folders: tuple[str, ...]
 
 
 GROUPS = (
-    Group(  # trainers, which need nothing of PPO or SAC
-        beside=("rlcore-gymnasium",),
-        quick={
-            "tqc_plugin": "not TestTQC or never_stopped",
-        },
-    ),
+    # Trainers, which need nothing of PPO or SAC.
+    Group(beside=("rlcore-gymnasium",), folders=("tqc_plugin",)),
     Group(  # parts of runs with PPO or SAC
         beside=("rlcore-ghost", "rlcore-gymnasium", "rlcore-ppo", "rlcore-sac"),
-        quick={
-            "a2c_plugin": "not TestA2C and not is_balanced or never_stopped",
-            "beta_plugin": "",
-            "encoder_plugin": "not is_learned",
-            "exporter_plugin": "",
-            "ghost_plugin": "not TestGhost and not is_learned or OfPPO and never_stopped",
-            "optimizer_plugin": "not is_learned",
-            "spot_notice": "",
-            "novelty_reward": "not is_solved or by_ppo and 21",
-        },
+        folders=(
+            "a2c_plugin",
+            "beta_plugin",
+            "encoder_plugin",
+            "exporter_plugin",
+            "ghost_plugin",
+            "optimizer_plugin",
+            "spot_notice",
+            "novelty_reward",
+        ),
     ),
     # A company's hooks are called in every run of an environment that has its package.
-    Group(beside=("rlcore-curriculum", "rlcore-gymnasium", "rlcore-ppo"), quick={"company_plugin": ""}),
+    Group(beside=("rlcore-curriculum", "rlcore-gymnasium", "rlcore-ppo"), folders=("company_plugin",)),
 )
 
 
@@ -62,7 +63,7 @@ def name_of(example: str) -> str:
 @pytest.fixture(scope="session")
 def example_wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """The wheel of every package, by its folder."""
-    folders = [folder for group in GROUPS for folder in group.quick]
+    folders = [folder for group in GROUPS for folder in group.folders]
 
     def build(directory: Path) -> None:  # from copies, as building leaves files in the sources
         build_wheels(directory, *(shutil.copytree(EXAMPLES / folder, directory / folder) for folder in folders))
@@ -78,32 +79,32 @@ def with_examples(
     """``with_examples("tqc_plugin")``: the virtual environment of the group of this package."""
 
     def with_examples(example: str) -> Venv:
-        (group,) = (group for group in GROUPS if example in group.quick)
+        (group,) = (group for group in GROUPS if example in group.folders)
         members = (wheels[name] for name in group.beside)
-        return shared_venv(*members, *(example_wheels[folder] for folder in group.quick), below=with_torch)
+        return shared_venv(*members, *(example_wheels[folder] for folder in group.folders), below=with_torch)
 
     return with_examples
 
 
 def test_every_package_is_in_one_group() -> None:
-    listed = [example for group in GROUPS for example in group.quick]
-    assert sorted(listed) == sorted(path.parent.name for path in EXAMPLES.glob("*/pyproject.toml"))
+    grouped = [example for group in GROUPS for example in group.folders]
+    assert sorted(grouped) == sorted(QUICK) == sorted(path.parent.name for path in EXAMPLES.glob("*/pyproject.toml"))
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=lambda group: "-".join(group.quick))
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: "-".join(group.folders))
 def test_examples_pass_their_tests_with_the_wheels_that_they_need(
     group: Group, with_examples: Callable[[str], Venv], tmp_path: Path, deep: bool
 ) -> None:
-    venv = with_examples(next(iter(group.quick)))
+    venv = with_examples(group.folders[0])
     ours = {member.name for member in MEMBERS} | {name_of(each.parent.name) for each in EXAMPLES.glob("*/src")}
     beside = required(*group.beside) | {"rlcore-devkit", "rlcore-torch"}  # of the environment below
-    assert ours & venv.distributions().keys() == beside | {*map(name_of, group.quick)}
-    for example in group.quick:  # without the source: the wheel is tested
+    assert ours & venv.distributions().keys() == beside | {*map(name_of, group.folders)}
+    for example in group.folders:  # without the source: the wheel is tested
         shutil.copytree(EXAMPLES / example, tmp_path / example, ignore=shutil.ignore_patterns("src", "__pycache__"))
-    limits = [f"(not {example} or {tests})" for example, tests in group.quick.items() if tests]
+    limits = [f"(not {example} or {QUICK[example]})" for example in group.folders if QUICK[example]]
     chosen = () if deep or not limits else ("-k", " and ".join(limits))
-    passed = venv.pytest(tmp_path, *chosen, *(f"{example}/tests" for example in group.quick))
-    assert {each.split("/")[0] for each in passed} == set(group.quick)
+    passed = venv.pytest(tmp_path, *chosen, *(f"{example}/tests" for example in group.folders))
+    assert {each.split("/")[0] for each in passed} == set(group.folders)
 
 
 # Packages, their configurations, settings of a shorter training, and the mean reward that it reaches. With the default
