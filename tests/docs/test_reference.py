@@ -138,7 +138,7 @@ def test_every_block_of_the_core_is_documented() -> None:
     assert defined - bases - of_records - declare_fields == {cls for _, cls in generate.CORE_BLOCKS}
 
 
-# The rows of "Migrate from ML-Agents" that list keys, and the keys of each class that another row describes.
+# The rows of "Keys of ML-Agents" that list keys, and the keys of each class that another row describes.
 LISTED: dict[str, tuple[type, set[str]]] = {
     "`hyperparameters` of `ppo`": (PPOSettings, set()),
     "`hyperparameters` of `poca`": (POCASettings, set()),
@@ -155,7 +155,7 @@ LISTED: dict[str, tuple[type, set[str]]] = {
 
 @pytest.mark.parametrize("row", LISTED)
 def test_the_page_for_ml_agents_lists_every_key_where_it_belongs(row: str) -> None:
-    page = (ROOT / "docs/how-to/mlagents.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/how-to/mlagents-keys.md").read_text(encoding="utf-8")
     (line,) = (line for line in page.splitlines() if line.startswith(f"| {row} |"))
     columns = [set(re.findall(r"`(\w+)", cell)) for cell in line.split("|")[2:5]]
     cls, elsewhere = LISTED[row]
@@ -179,8 +179,9 @@ KEYS_OF_ML_AGENTS = yaml.safe_load((Path(__file__).parent / "data/keys_of_ml_age
 
 
 @pytest.mark.parametrize("block", KEYS_OF_ML_AGENTS)
-def test_the_page_for_ml_agents_says_something_of_every_key(block: str) -> None:
-    page = (ROOT / "docs/how-to/mlagents.md").read_text(encoding="utf-8")
+def test_the_pages_for_ml_agents_say_something_of_every_key(block: str) -> None:
+    pages = ("docs/how-to/mlagents.md", "docs/how-to/mlagents-keys.md")
+    page = "\n".join((ROOT / each).read_text(encoding="utf-8") for each in pages)
     named = {word for code in re.findall(r"`([^`\n]+)`", page) for word in re.findall(r"\w+", code)}
     assert set(KEYS_OF_ML_AGENTS[block].split()) <= named
 
