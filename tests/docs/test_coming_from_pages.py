@@ -42,7 +42,11 @@ def test_every_argument_is_in_the_first_column(table: str) -> None:
 
 def test_every_key_that_messages_explain_is_in_a_first_column() -> None:
     page = "docs/how-to/stable-baselines3.md"
-    columns = [row[0] for heading in ("## PPO", "## SAC", "## Commands of RL Zoo") for row in rows_of(page, heading)]
+    keys = "docs/how-to/stable-baselines3-keys.md"
+    columns = [
+        row[0] for heading in ("## PPO", "## SAC", "## Keys of RL Zoo's files") for row in rows_of(keys, heading)
+    ]
+    columns += [row[0] for row in rows_of(page, "## Commands of RL Zoo")]
     of_calls = {"total_timesteps"}  # of learn(), in the table of calls
     assert foreign_keys()["stable_baselines3"].keys() - of_calls <= set.union(*map(words, columns))
     assert ZOO_FILE.count(page) == 1 and (ROOT / page).is_file()
@@ -62,7 +66,7 @@ def test_messages_name_keys_that_exist() -> None:
 def test_our_keys_exist(heading: str, settings: type) -> None:
     """And their defaults are those of the last column, where it has numbers."""
     keys = {**FieldInfo.fields_of(settings), **FieldInfo.fields_of(NetworkSettings)}
-    for row in rows_of("docs/how-to/stable-baselines3.md", heading)[1:]:
+    for row in rows_of("docs/how-to/stable-baselines3-keys.md", heading)[1:]:
         ours = [name for name in re.findall(r"`([a-z_]+)(?:: [\w.]+)?`", row[2]) if name not in ("n_steps", "pi", "vf")]
         known = {"gradient_steps", "train_freq", "time_horizon", "none", "constant", "network_settings"}
         assert set(ours) - known <= keys.keys(), row
