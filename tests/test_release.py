@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import urllib.error
 import urllib.request
@@ -26,6 +27,7 @@ def copy(tmp_path: Path) -> Path:
     """The files with a version or a bound, and the pages, in another directory."""
     root = tmp_path / "root"
     paths = [ROOT / "pyproject.toml", ROOT / release.VERSION_FILE, *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    paths += [ROOT / "recipe/recipe.yaml"]
     paths += [ROOT / "plugins/devkit/src/rlcore_devkit/doctor.py", *ROOT.glob("examples/*/pyproject.toml")]
     paths += [each.directory / name for each in MEMBERS for name in ("pyproject.toml", "CHANGELOG.md")]
     for path in paths:
@@ -48,6 +50,7 @@ def test_a_version_is_written_in_all_places(copy: Path, version: str, inside: st
     assert release.version_of(copy) == version
     for directory in (copy, *release.members(copy)):
         assert pyproject(directory)["project"]["version"] == version
+    assert f'\n  version: "{version}"\n' in (copy / "recipe/recipe.yaml").read_text()
     bounded = 0
     for directory in (*release.members(copy), *copy.glob("examples/*")):
         project = pyproject(directory)["project"]
@@ -211,6 +214,12 @@ def test_a_member_from_another_index_is_not_accepted() -> None:
     assert release.require_local(installed, "http://127.0.0.1:8080/simple/") == 2
     with pytest.raises(ReleaseError, match="rlcore-ppo from https://example"):
         release.require_local(report(**{"rlcore-ppo": elsewhere}), "http://127.0.0.1:8080/simple/")
+
+
+def test_every_name_that_a_release_uploads_is_reserved_by_the_page() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    reserved = page.partition("\nReserve these names")[2].partition(":\n")[2].partition("\n\n")[0]
+    assert re.findall(r"`([\w-]+)`", reserved) == ["rlcore", *sorted(e.name for e in MEMBERS if e.name != "rlcore")]
 
 
 def test_an_extra_that_rlcore_does_not_have_is_refused(dist: Path) -> None:

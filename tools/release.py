@@ -44,6 +44,7 @@ PLUGINS = "plugins"
 VERSION_FILE = Path("core/src/rlcore/__init__.py")
 VERSION = re.compile(r'(?m)^(__version__ = ")([^"]+)(")$')
 PROJECT_VERSION = re.compile(r'(?m)^(version = ")([^"]+)(")$')
+RECIPE_VERSION = re.compile(r'(?m)^(  version: ")([^"]+)(")$')
 # A bound on rlcore or on one of its plugins: rlcore[torch]>=0.1,<0.2
 BOUND = re.compile(r"(\brlcore(?:-[a-z0-9]+)*(?:\[[a-z0-9,_-]+\])?)>=\d+\.\d+,<\d+\.\d+")
 CHANGELOG_HEADING = re.compile(r"(?m)^## (\S+)(.*)$")
@@ -127,6 +128,8 @@ def set_version(root: Path, version: str, day: date | None = None) -> list[Path]
         return BOUND.sub(rf"\g<1>{bounds(version)}", text)
 
     write(root / VERSION_FILE, VERSION.sub(rf"\g<1>{version}\g<3>", (root / VERSION_FILE).read_text(encoding="utf-8")))
+    recipe = root / "recipe/recipe.yaml"
+    write(recipe, RECIPE_VERSION.sub(rf"\g<1>{version}\g<3>", recipe.read_text(encoding="utf-8")))
     for directory in [root, *members(root)]:
         path = directory / "pyproject.toml"
         write(path, bounded(PROJECT_VERSION.sub(rf"\g<1>{version}\g<3>", path.read_text(encoding="utf-8"), count=1)))
