@@ -83,7 +83,8 @@ def test_gradient_steps_are_those_of_adamw_driven_by_hand(tmp_path: Path) -> Non
         for group in by_hand.param_groups:
             group["lr"] = trainer.optimizer.learning_rate
         for own, p in zip(copies, trainer.model.parameters(), strict=True):
-            own.grad = None if p.grad is None else p.grad.clone()
+            # The fused kernel reads gradients in the order of memory, and those of input layers may be transposed.
+            own.grad = None if p.grad is None else p.grad.contiguous().clone()
         by_hand.step()
         step()
 
