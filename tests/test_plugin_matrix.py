@@ -97,6 +97,11 @@ def test_a_package_is_bad_if_it_fails_with_this_commit(
     assert (row.verdict, row.is_bad) == (verdict, bad)
 
 
+def test_a_superseded_package_that_failed_before_is_no_fault_of_this_commit() -> None:
+    assert not Row("acme", "older", FAILS, FAILS, superseded=True).is_bad
+    assert Row("acme", "older", WORKS, FAILS, superseded=True).is_bad
+
+
 # ---------------------------------------------------------------- a renamed name
 
 

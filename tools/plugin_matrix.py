@@ -71,6 +71,7 @@ class Row:
     written_for: str
     with_last: Trial
     with_this: Trial
+    superseded: bool = False  # the package differs at this commit, so its own faults may be mended there
 
     @property
     def verdict(self) -> str:
@@ -83,8 +84,8 @@ class Row:
 
     @property
     def is_bad(self) -> bool:
-        """Whether it fails with this commit."""
-        return self.with_this.result == "failed"
+        """Whether it fails with this commit; a superseded package that failed before is not its fault."""
+        return self.with_this.result == "failed" and not (self.superseded and self.with_last.result == "failed")
 
 
 @dataclass
@@ -177,7 +178,8 @@ def rows(last: Side, this: Side, tests: Mapping[str, str], place: Path, jobs: in
                 trials.append(pool.submit(try_package, path, tests.get(name, ""), side.environment, own))
             waiting.append((name, label, trials))
         for name, label, (with_last, with_this) in waiting:
-            yield Row(name, label, with_last.result(), with_this.result())
+            superseded = label == last.label and name in this.packages
+            yield Row(name, label, with_last.result(), with_this.result(), superseded)
 
 
 def matrix(
