@@ -12,6 +12,7 @@ from workspace import ROOT
 
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, load_policies
 from rlcore_onnx.runtime import load
+from rlcore_onnx.web.runtime import COMMAND
 
 pytestmark = pytest.mark.documentation
 
@@ -40,6 +41,11 @@ def test_the_page_exports_and_acts_with_onnx_files(run_page: RunPage, capsys: py
     assert re.fullmatch(r"Pole of step 4096: \d+ steps\n\[\[[01]\]\]\n", capsys.readouterr().out)
     assert names["actions"].discrete.shape == (2, 1) and names["memory"].shape == (2, 0)
     assert [load(directory / name).profile for name in ("unity.onnx", "godot.onnx")] == ["unity", "godot"]
+
+
+def test_the_page_names_the_version_of_onnxruntime_web_that_pages_contain() -> None:
+    for page in (PAGE, "plugins/onnx/README.md"):
+        assert COMMAND in (ROOT / page).read_text("utf-8")
 
 
 def test_the_exporter_of_the_page_exports_what_the_policies_are(run_page: RunPage) -> None:

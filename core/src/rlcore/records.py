@@ -357,6 +357,7 @@ class ExporterSpec(Record):
         settings: The attrs class of its block, as ``"package.module:Name"``; derives from
             :class:`rlcore.ExportSettings`.
         suffix: The ending of its files, such as ``".onnx"``.
+        only_by_name: Whether ``rlcore export`` without ``--format`` never chooses it, for formats that few runs need.
     """
 
     kind: ClassVar[str] = "exporter"
@@ -366,6 +367,7 @@ class ExporterSpec(Record):
     affects_learning: bool = False
     settings: str = attrs.field(default="rlcore.settings:ExportSettings", validator=check_target)
     suffix: str = attrs.field(validator=_matching(_SUFFIX))
+    only_by_name: bool = False
 
 
 @attrs.frozen(kw_only=True)

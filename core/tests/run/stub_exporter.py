@@ -22,6 +22,7 @@ def rlcore_exporters() -> list[ExporterSpec]:
     return [
         ExporterSpec(name="weights", target="stub_exporter:Weights", settings=settings, suffix=".json"),
         ExporterSpec(name="absent", target="stub_exporter_that_is_absent:Weights", suffix=".absent"),
+        ExporterSpec(name="page", target="stub_exporter:Weights", settings=settings, suffix=".html", only_by_name=True),
     ]
 
 

@@ -14,5 +14,13 @@ def rlcore_exporters() -> list[ExporterSpec]:
             settings="rlcore_onnx.settings:OnnxSettings",
             suffix=".onnx",
             summary="ONNX files for Unity, for Godot and for any ONNX runtime",
-        )
+        ),
+        ExporterSpec(
+            name="web",
+            target="rlcore_onnx.web.exporter:WebExporter",
+            settings="rlcore_onnx.settings:WebSettings",
+            suffix=".html",
+            only_by_name=True,
+            summary="pages in which a policy plays its task: CartPole and others of classic control",
+        ),
     ]

@@ -71,7 +71,8 @@ def chosen_exporter(document: Document, plugins: Plugins, reference: str | None)
         block = document.data.get("export")
         names = list(block) if isinstance(block, Mapping) else []
         if not names:
-            names = [record.reference for record in plugins.records("exporter")]
+            exporters = [record for record in plugins.records("exporter") if isinstance(record, ExporterSpec)]
+            names = [record.reference for record in exporters if not record.only_by_name]
         if not names:
             absent = f"; {plugins.absent}" if plugins.absent else ""
             raise ConfigError(f"no exporter is installed; install a plugin that has one{absent}")
