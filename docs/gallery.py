@@ -1,11 +1,12 @@
 """Films the agents of the site's gallery, for the next build of the site.
 
-``python docs/gallery.py`` films one trained agent of the zoo for each environment, and trains nothing.
+``python docs/gallery.py`` films twelve trained agents of the zoo, and trains nothing.
+``python docs/gallery.py --loop`` films the agent of the first page, and writes ``docs/film.gif``, which git keeps.
 ``python docs/gallery.py RUN...`` shows these run directories, with a curve of their training; runs that differ in
 nothing but the seed are one entry.
 
-Films and figures are written to ``docs/gallery``, which git ignores. Without that folder, the site is built with a note
-that names this command.
+Films and figures are written to ``docs/gallery``, which git ignores. A site that is built without that folder shows
+``docs/film.gif`` in its place.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -25,6 +24,7 @@ from typing import Any
 
 import attrs
 from drawings import Curve, curve
+from films import film, write_loop
 
 DOCS = Path(__file__).resolve().parent
 SHOWN = DOCS / "gallery"
@@ -33,8 +33,15 @@ FILM = "film.mp4"
 EPISODES = 20  # of the evaluation of a run whose mean is shown
 COMMAND = "python docs/gallery.py"
 
-# What the page begins with, as far as there is an agent of it. The first one is on the first page.
-FIRST = ("ppo-LunarLander-v3", "ppo-HalfCheetah-v5", "ppo-Walker2d-v5", "ppo-BipedalWalker-v3", "ppo-CartPole-v1")
+# What the page shows, as far as it can be filmed; others of the zoo take the place of the rest.
+FIRST = (
+    "ppo-BipedalWalker-v3", "ppo-LunarLander-v3", "ppo-HalfCheetah-v5", "ppo-Walker2d-v5", "ppo-Ant-v5",
+    "ppo-Hopper-v5",
+    "ppo-MiniGrid-DoorKey-5x5-v0", "ppo-Swimmer-v5", "ppo-CartPole-v1", "ppo-Acrobot-v1", "dqn-MountainCar-v0",
+    "ppo-Pendulum-v1",
+)  # fmt: skip
+LOOP = DOCS / "film.gif"
+LOOP_OF = "ppo/BipedalWalker-v3"  # the agent of the loop
 
 
 @attrs.frozen
@@ -83,7 +90,7 @@ class Entry:
 
 
 def agents() -> list[str]:
-    """Return the files of the zoo whose agents are shown: for each environment, that of the preferred trainer."""
+    """Return the files of the zoo with agents, one for each environment, those of FIRST first."""
     from rlcore_zoo.collection import PREFERRED
     from rlcore_zoo.entries import entries
 
@@ -91,7 +98,12 @@ def agents() -> list[str]:
     found = [entry for entry in entries() if entry.agent is not None and entry.trainer in PREFERRED]
     for entry in sorted(found, key=lambda entry: PREFERRED.index(entry.trainer)):
         shown.setdefault(str(entry.data["environment"]["id"]), entry.name)
-    return sorted(shown.values())
+    return sorted(shown.values(), key=lambda file: (place_in_first(file.replace("/", "-")), file))
+
+
+def place_in_first(name: str) -> int:
+    """Return where an entry stands in FIRST; entries that are not there come after it."""
+    return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
 def entry_of_agent(file: str) -> Entry:
@@ -103,10 +115,11 @@ def entry_of_agent(file: str) -> Entry:
     if agent is None:
         raise ValueError(f"the zoo has no agent of {file}")
     name = file.replace("/", "-")
-    film, problem = _film(f"zoo:{file}", "last", SHOWN / name, entry.deterministic)
+    title = str(entry.data["environment"]["id"])
+    filmed, problem = film(f"zoo:{file}", title, "last", SHOWN / name / FILM, entry.deterministic)
     return Entry(
         name=name,
-        title=str(entry.data["environment"]["id"]),
+        title=title,
         trainer=entry.trainer,
         command=f"rlcore watch zoo:{file}",
         seeds=[agent.seed],
@@ -114,7 +127,7 @@ def entry_of_agent(file: str) -> Entry:
         seconds=[],
         scores=[agent.score],
         episodes=entry.episodes,
-        film=film,
+        film=filmed,
         problem=problem,
         date=datetime.now(UTC).date().isoformat(),
         machine="",
@@ -144,11 +157,12 @@ def _entry(name: str, runs: Sequence[Any]) -> Entry:
         result = SavedRun.open(run.data.directory, _checkpoint(run)).evaluate(EPISODES)
         scores.append(result.behaviors[behavior].mean_reward)
     best = runs[scores.index(max(scores))]
-    film, problem = _film(best.data.directory, _checkpoint(best), SHOWN / name)
+    title = str(configuration.get("environment", {}).get("id", behavior))
+    filmed, problem = film(str(best.data.directory), title, _checkpoint(best), SHOWN / name / FILM)
     found = band([shortened(run.series[behavior][Tag.CUMULATIVE_REWARD], 100) for run in runs])
     return Entry(
         name=name,
-        title=str(configuration.get("environment", {}).get("id", behavior)),
+        title=title,
         trainer=str(configuration["behaviors"][behavior]["trainer_type"]),
         command="",
         seeds=[run.seed for run in runs],
@@ -156,7 +170,7 @@ def _entry(name: str, runs: Sequence[Any]) -> Entry:
         seconds=[run.wall_seconds or 0.0 for run in runs],
         scores=scores,
         episodes=EPISODES,
-        film=film,
+        film=filmed,
         problem=problem,
         date=datetime.now(UTC).date().isoformat(),
         machine=f"{processor()}, {os.cpu_count()} cores, {best.versions}",
@@ -170,25 +184,6 @@ def _checkpoint(run: Any) -> str:
 
 def _known(values: Any) -> list[float | None]:
     return [round(value, 4) if value == value else None for value in values.tolist()]
-
-
-def _film(run: str | Path, checkpoint: str, place: Path, deterministic: bool = True) -> tuple[float | None, str]:
-    """Write the film of one episode to ``place``; return its return, or the reason why there is none."""
-    from rlcore import RlcoreError, SavedRun
-
-    place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as films:
-        try:
-            saved = SavedRun.open(run, checkpoint)
-            result = saved.evaluate(1, deterministic=deterministic, video=Path(films))
-        except RlcoreError as error:
-            return None, " ".join(str(error).split())
-        found = sorted(Path(films).rglob("*.mp4"))
-        if not found:
-            return None, "the environment wrote no film"
-        shutil.copyfile(found[0], place / FILM)
-    (first, *_) = result.behaviors.values()
-    return float(first.mean_reward), ""
 
 
 def processor() -> str:
@@ -216,13 +211,21 @@ def shown(folder: Path = SHOWN) -> list[Entry]:
         about = json.loads(path.read_text("utf-8"))
         drawn = about.pop("curve")
         found[about["name"]] = Entry(**about, curve=None if drawn is None else Curve(**drawn))
-    order = [*(name for name in FIRST if name in found), *(name for name in found if name not in FIRST)]
-    return [found[name] for name in order]
+    return [found[name] for name in sorted(found, key=lambda name: (place_in_first(name), name))]
 
 
 def page(entries: Sequence[Entry], folder: str = "") -> str:
     """Return the entries for a page; ``folder`` is the way from the page's address to the gallery's."""
-    return "\n\n".join(card(entry, folder) for entry in entries) if entries else missing()
+    cards = "".join(card(entry, folder) for entry in entries)
+    return f'<div class="agents">{cards}</div>' if entries else without_films()
+
+
+def front(entries: Sequence[Entry]) -> str:
+    """Return the film of the first page: that of the first entry, or the loop that is in the repository."""
+    found = next((entry for entry in entries if entry.film is not None), None)
+    if found is None:
+        return loop("film.gif")
+    return f'<div class="front agent">{video(found, "gallery/")}<p>{caption(found)}</p></div>'
 
 
 def card(entry: Entry, folder: str = "") -> str:
@@ -241,11 +244,7 @@ def card(entry: Entry, folder: str = "") -> str:
         minutes = sum(entry.seconds) / len(entry.seconds) / 60
         text += f", {minutes:.1f} minutes a run. {escape(entry.date)}, {escape(entry.machine)}"
     text += "."
-    film = (
-        f'<video src="{folder}{escape(entry.name)}/{FILM}" controls autoplay loop muted playsinline></video>'
-        if entry.film is not None
-        else f"<p>No film: {escape(entry.problem)}</p>"
-    )
+    film = video(entry, folder) if entry.film is not None else f"<p>No film: {escape(entry.problem)}</p>"
     command = f"<pre><code>{escape(entry.command)}</code></pre>" if entry.command else ""
     return f'<div class="agent"><div class="pictures">{film}{drawn}</div><p>{text}</p>{command}</div>'
 
@@ -255,14 +254,30 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def missing() -> str:
-    """Return the note of a site that was built without films."""
+def video(entry: Entry, folder: str) -> str:
+    """Return the film of an entry as HTML."""
+    return f'<video src="{folder}{escape(entry.name)}/{FILM}" autoplay loop muted playsinline controls></video>'
+
+
+def caption(entry: Entry) -> str:
+    """Return the line below the film of the first page."""
     return (
-        '!!! note "No films in this build"\n\n'
-        "    Films are not in the repository. The command below films the trained agents of the zoo; the next build\n"
-        "    of the site shows them.\n\n"
-        f"    ```sh\n    {COMMAND}\n    ```"
+        f"{escape(entry.title)}, {escape(entry.trainer)}, {entry.steps:,} agent steps: mean return "
+        f"{figure(entry.score)}. <code>{escape(entry.command)}</code>"
     )
+
+
+def loop(path: str) -> str:
+    """Return the loop of the repository as HTML."""
+    words = f"an agent of the zoo: rlcore watch zoo:{LOOP_OF}"
+    return (
+        f'<div class="front agent"><img src="{path}" alt="{words}"><p><code>rlcore watch zoo:{LOOP_OF}</code></p></div>'
+    )
+
+
+def without_films() -> str:
+    """Return the page of a site that was built without films: the loop, and the command that makes films."""
+    return f"{loop('../film.gif')}\n\nThis site was built with one film. In a checkout, `{COMMAND}` makes twelve."
 
 
 def main() -> None:
@@ -270,16 +285,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories to show instead of the zoo")
     parser.add_argument("--only", action="append", metavar="FILE", help="a file of the zoo to film; repeatable")
+    parser.add_argument("--loop", action="store_true", help=f"film {LOOP_OF}, and write {LOOP.name}")
     options = parser.parse_args()
     if options.runs:
         write(entries_of(options.runs))
         return
-    for file in options.only or agents():
+    files = [LOOP_OF] if options.loop else options.only or agents()
+    filmed = 0
+    for file in files:
         entry = entry_of_agent(file)
         if entry.film is None:
             print(f"{file}: left out: {entry.problem}", file=sys.stderr)
-        else:
-            write([entry])
+            continue
+        write([entry])
+        filmed += 1
+        if filmed == len(FIRST):
+            break
+    if options.loop and filmed:
+        write_loop(SHOWN / LOOP_OF.replace("/", "-") / FILM, LOOP)
 
 
 if __name__ == "__main__":

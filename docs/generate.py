@@ -569,7 +569,7 @@ def _returns() -> str:
 DRAWINGS: Mapping[str, Callable[[], str]] = types.MappingProxyType(
     {
         "gallery": lambda: gallery.page(gallery.shown()),
-        "front agent": lambda: gallery.page(gallery.shown()[:1], "gallery/"),
+        "front agent": lambda: gallery.front(gallery.shown()),
         "figures": lambda: figures.page(figures.cited()),
         "front figures": lambda: figures.front(figures.cited()),
         "returns": _returns,

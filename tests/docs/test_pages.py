@@ -15,7 +15,7 @@ import attrs
 import generate
 import pytest
 from notebooks import NOTEBOOKS
-from pages import PAGES, Block, blocks, commands_of, run_python_of
+from pages import PAGES, Block, blocks, run_python_of
 from workspace import ROOT
 
 from rlcore import (
@@ -28,7 +28,6 @@ from rlcore import (
     load_plugins,
     read_document,
 )
-from rlcore.cli.main import main
 from rlcore.config.presets import with_each_preset
 from rlcore_zoo.collection import names, path_of
 
@@ -146,23 +145,6 @@ def test_the_python_pages_run_from_top_to_bottom_and_again(tmp_path: Path, monke
         assert names["finished"].metrics[-1].step == 8000
         assert run_python_of("docs/how-to/python-policies.md")["saved"].step >= 8000
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"first", "own", "second", "third"}
-
-
-def test_the_readme_runs_from_top_to_bottom_and_its_python_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "examples").mkdir()
-    example = (ROOT / "examples/cartpole.yaml").read_text()
-    shorter = re.sub(r"max_steps: \d+", "max_steps: 2000", example).replace("summary_freq: 10000", "summary_freq: 1000")
-    (tmp_path / "examples/cartpole.yaml").write_text(shorter)
-    first, second = (block for block in blocks("sh") if block.page == "README.md" and "rlcore run" in block.text)
-    for block in (first, second):
-        for words in commands_of(block):
-            assert main(words) == 0, words
-    for _ in range(2):
-        assert run_python_of("README.md")["run"].outcome == "done"
-    assert {path.name for path in (tmp_path / "results").iterdir()} == {"cartpole", "second", "from-python"}
 
 
 def test_the_configuration_of_the_python_page_is_valid_by_itself(plugins: Plugins) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from datetime import date
 from pathlib import Path
 from xml.etree import ElementTree
 
 import drawings
 import figures
+import films
 import gallery
 import generate
+import imageio.v3 as iio
+import numpy as np
 import pytest
+from PIL import Image
+from PIL import ImageSequence as Seq
 from workspace import ROOT
 
 from rlcore import Run
@@ -107,11 +113,36 @@ def test_a_curve_leaves_no_value_outside_of_its_axes() -> None:
     assert drawings.rounded(-4.0, 8.5) == (-5.0, 10.0, [-5.0, 0.0, 5.0, 10.0])
 
 
-def test_a_site_without_films_says_how_to_make_them(tmp_path: Path) -> None:
+def test_a_site_without_films_shows_the_film_of_the_repository(tmp_path: Path) -> None:
     assert gallery.shown(tmp_path) == []
-    page = gallery.page([])
+    front, page = gallery.front([]), gallery.page([])
+    for html, folder in ((front, "."), (page, "gallery")):
+        (picture,) = re.findall(r'<img src="([^"]+)"', html)
+        assert (ROOT / "docs" / folder / picture).resolve() == gallery.LOOP.resolve()
     (command,) = re.findall(r"python (docs/\S+\.py)", page)
     assert (ROOT / command).is_file()
+
+
+def test_the_film_of_the_repository_moves_and_is_small() -> None:
+    assert gallery.LOOP.stat().st_size <= 1_500_000
+    with Image.open(gallery.LOOP) as film:
+        assert film.n_frames >= 50 and film.width >= 390
+        assert film.info["loop"] == 0
+    assert entry_of(gallery.LOOP_OF).agent is not None
+    tracked = subprocess.run(["git", "ls-files", "*.gif", "*.png", "*.mp4"], cwd=ROOT, capture_output=True, text=True)
+    assert set(tracked.stdout.split()) <= {"docs/film.gif"}
+
+
+def test_a_loop_keeps_the_speed_of_a_film_and_leaves_out_its_beginning(tmp_path: Path) -> None:
+    pictures = np.zeros((100, 48, 64, 3), np.uint8)
+    pictures[20:] = 255
+    iio.imwrite(tmp_path / "film.mp4", pictures, fps=50, plugin="FFMPEG")
+    films.write_loop(tmp_path / "film.mp4", tmp_path / "film.gif")
+    with Image.open(tmp_path / "film.gif") as film:
+        frames = [(np.asarray(frame.convert("L")).mean(), frame.info["duration"]) for frame in Seq.Iterator(film)]
+    # 90 pictures of 20 ms; every second one, of which the first five are black.
+    assert sum(duration for _, duration in frames) == 90 * 20
+    assert sum(duration for mean, duration in frames if mean < 128) == 10 * 20
 
 
 def test_an_agent_of_the_zoo_becomes_an_entry_without_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,12 +156,14 @@ def test_an_agent_of_the_zoo_becomes_an_entry_without_training(tmp_path: Path, m
     assert entry.film == 500 and (tmp_path / "gallery/ppo-CartPole-v1/film.mp4").stat().st_size > 1000
     page = gallery.page([entry])
     assert "rlcore watch zoo:ppo/CartPole-v1" in page and "100,000 agent steps" in page and "\n\n" not in page
+    assert 'src="gallery/ppo-CartPole-v1/film.mp4"' in gallery.front([entry])
 
 
 def test_each_environment_has_one_agent_in_the_gallery() -> None:
     shown = [entry_of(name) for name in gallery.agents()]
     worlds = [entry.data["environment"]["id"] for entry in shown]
-    assert len(worlds) == len(set(worlds)) >= 3
+    assert len(worlds) == len(set(worlds)) >= 12
+    assert [entry.name.replace("/", "-") for entry in shown][: len(gallery.FIRST)] == list(gallery.FIRST)
     others = {entry.name for entry in entries() if entry.agent is None}
     assert not others & {entry.name for entry in shown}
 
