@@ -1,4 +1,4 @@
-"""What a run costs as it grows: processor time and memory by its checkpoints, behaviors, agents, steps and metrics.
+"""Measures what a run costs as it grows: CPU time and memory by its checkpoints, behaviors, agents, steps and metrics.
 
 Each size is measured in a process of its own, with the stubs of ``loop_overhead.py`` as trainer and environment, so
 that what rlcore itself does is all there is. An exponent is the slope of the logarithm of the processor time over the

@@ -213,7 +213,7 @@ def test_defaults_in_tables_are_those_of_the_settings(settings: dict[tuple[str, 
             compared += 1
             if not any(default in known for default in meant):
                 wrong.append(f"{page}: {key} is {text}, not one of {known}")
-    assert wrong == [] and compared > 20
+    assert wrong == [] and compared > 40
 
 
 # ---------------------------------------------------------------- packages

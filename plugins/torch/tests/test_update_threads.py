@@ -174,7 +174,7 @@ def test_a_stack_computes_the_same_bits_also_in_mkls_products_for_cpus_without_a
 
 
 def stack_outcomes(rows: int, units: int) -> list[list[torch.Tensor]]:
-    """What a network of 24 inputs and one output computes for a minibatch and its gradient, with one thread and two."""
+    """Return outputs and gradients of a network of 24 inputs for a minibatch, with one thread and with two."""
     torch.manual_seed(0)
     sizes = (24, units, units, 1)
     layers = [torch.nn.Linear(*pair) for pair in pairwise(sizes)]

@@ -41,8 +41,8 @@ _SCALARS: Mapping[Any, Schema] = types.MappingProxyType(
 class SettingsSchema:
     """Writes the JSON Schema of settings classes. Each class is one entry of ``$defs``, referred to where it is used.
 
-    What a plugin's record decides, such as the hyperparameters of a trainer, is any mapping here; a subclass knows
-    more: ``rlcore schema`` of rlcore-devkit writes the schema of a whole file.
+    What a plugin's record decides, such as the hyperparameters of a trainer, is any mapping here. A subclass may
+    know more: ``rlcore schema`` writes the schema of a whole file with one.
 
     Attributes:
         plugins: The plugins whose records a setting may name.
