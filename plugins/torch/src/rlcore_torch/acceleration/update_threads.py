@@ -30,7 +30,7 @@ TRIED = 6  # gradient steps with each number of threads in a trial
 FASTER = 0.95  # of the time with one thread: from here on two are used
 SLOW = 1.5  # times the time with one thread: a trial is lost at once
 # gradient steps between trials
-FIRST_PAUSE = 500
+FIRST_PAUSE = 100
 LONGEST_PAUSE = 8_000
 SLOW_STEPS = 10  # that take long, one after the other, begin a trial early
 
