@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -159,6 +160,13 @@ def bar(each: Cited) -> str:
     return (
         f'<div class="bar"><span class="{kind}" style="width:{100 * each.value / most:.1f}%"></span>{one}{target}</div>'
     )
+
+
+def processor() -> str:
+    """Return the name of this machine's processor."""
+    cpus = Path("/proc/cpuinfo")
+    lines = cpus.read_text("utf-8").splitlines() if cpus.is_file() else ()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def source(each: Cited) -> str:

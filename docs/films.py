@@ -17,7 +17,7 @@ LOOP_WIDTH = 480
 LOOP_COLORS = 32
 
 # Gymnasium's camera stays where these agents begin, and they leave its picture.
-FOLLOWED = ("Ant-v5", "HalfCheetah-v5", "Swimmer-v5")
+FOLLOWED = ("Ant-v5", "HalfCheetah-v5", "Hopper-v5", "Swimmer-v5", "Walker2d-v5")
 
 
 def film(run: str, title: str, checkpoint: str, place: Path, deterministic: bool = True) -> tuple[float | None, str]:
@@ -42,6 +42,7 @@ def film(run: str, title: str, checkpoint: str, place: Path, deterministic: bool
         if not found:
             return None, "the environment wrote no film"
         shutil.copyfile(found[0], place)
+    write_poster(place, place.with_suffix(".jpg"))
     (first, *_) = json.loads(done.stdout)["behaviors"].values()
     return float(first["mean_reward"]), ""
 
@@ -51,6 +52,14 @@ def without_display() -> dict[str, str]:
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform != "linux":
         return dict(os.environ)
     return {"MUJOCO_GL": "egl", "SDL_VIDEODRIVER": "dummy", **os.environ}
+
+
+def write_poster(source: Path, target: Path) -> None:
+    """Write the picture in the middle of an MP4 file, which a page shows until the film is there."""
+    import imageio.v3 as iio
+
+    pictures = list(iio.imiter(source, plugin="FFMPEG"))
+    iio.imwrite(target, pictures[len(pictures) // 2])
 
 
 def write_loop(source: Path, target: Path) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ from typing import Any
 
 import attrs
 from drawings import Curve, curve
+from figures import processor
 from films import film, write_loop
 
 DOCS = Path(__file__).resolve().parent
@@ -154,11 +154,11 @@ def _entry(name: str, runs: Sequence[Any]) -> Entry:
     configuration = runs[0].data.configuration
     scores = []
     for run in runs:
-        result = SavedRun.open(run.data.directory, _checkpoint(run)).evaluate(EPISODES)
+        result = SavedRun.open(run.data.directory, "best" if run.scores else "last").evaluate(EPISODES)
         scores.append(result.behaviors[behavior].mean_reward)
     best = runs[scores.index(max(scores))]
     title = str(configuration.get("environment", {}).get("id", behavior))
-    filmed, problem = film(str(best.data.directory), title, _checkpoint(best), SHOWN / name / FILM)
+    filmed, problem = film(str(best.data.directory), title, "best" if best.scores else "last", SHOWN / name / FILM)
     found = band([shortened(run.series[behavior][Tag.CUMULATIVE_REWARD], 100) for run in runs])
     return Entry(
         name=name,
@@ -178,19 +178,8 @@ def _entry(name: str, runs: Sequence[Any]) -> Entry:
     )
 
 
-def _checkpoint(run: Any) -> str:
-    return "best" if run.scores else "last"
-
-
 def _known(values: Any) -> list[float | None]:
     return [round(value, 4) if value == value else None for value in values.tolist()]
-
-
-def processor() -> str:
-    """Return the name of this machine's processor."""
-    cpus = Path("/proc/cpuinfo")
-    lines = cpus.read_text("utf-8").splitlines() if cpus.is_file() else ()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def write(entries: Iterable[Entry]) -> None:
@@ -256,7 +245,9 @@ def figure(value: float) -> str:
 
 def video(entry: Entry, folder: str) -> str:
     """Return the film of an entry as HTML."""
-    return f'<video src="{folder}{escape(entry.name)}/{FILM}" autoplay loop muted playsinline controls></video>'
+    file = f"{folder}{escape(entry.name)}/{FILM}"
+    poster = file.replace(".mp4", ".jpg")
+    return f'<video src="{file}" poster="{poster}" autoplay loop muted playsinline controls></video>'
 
 
 def caption(entry: Entry) -> str:
