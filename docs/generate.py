@@ -24,6 +24,7 @@ import click
 import figures
 import gallery
 import notebooks
+import playing
 import plugin_list
 
 from rlcore import (
@@ -570,6 +571,7 @@ DRAWINGS: Mapping[str, Callable[[], str]] = types.MappingProxyType(
     {
         "gallery": lambda: gallery.page(gallery.shown()),
         "front agent": lambda: gallery.front(gallery.shown()),
+        "front player": playing.front,
         "figures": lambda: figures.page(figures.cited()),
         "front figures": lambda: figures.front(figures.cited()),
         "returns": _returns,

@@ -16,6 +16,7 @@ import gallery
 import generate
 import imageio.v3 as iio
 import numpy as np
+import playing
 import pytest
 from PIL import Image
 from PIL import ImageSequence as Seq
@@ -121,6 +122,16 @@ def test_a_site_without_films_shows_the_film_of_the_repository(tmp_path: Path) -
         assert (ROOT / "docs" / folder / picture).resolve() == gallery.LOOP.resolve()
     (command,) = re.findall(r"python (docs/\S+\.py)", page)
     assert (ROOT / command).is_file()
+
+
+def test_the_first_page_has_the_policy_that_plays_only_if_it_was_made(tmp_path: Path) -> None:
+    page = tmp_path / "play.html"
+    assert playing.front(page) == ""
+    page.write_bytes(bytes(5_000_000))
+    shown = playing.front(page)
+    assert 'src="gallery/play.html"' in shown and "5 MB" in shown
+    agent = re.search(r"rlcore export zoo:(\S+) --format web", shown)
+    assert agent is not None and entry_of(agent[1]).agent is not None
 
 
 def test_the_film_of_the_repository_moves_and_is_small() -> None:
