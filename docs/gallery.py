@@ -232,7 +232,7 @@ def card(entry: Entry, folder: str = "") -> str:
     if entry.seconds:
         minutes = sum(entry.seconds) / len(entry.seconds) / 60
         text += f", {minutes:.1f} minutes a run. {escape(entry.date)}, {escape(entry.machine)}"
-    text += "."
+    text += "." if entry.film is None else f"; the film's episode: {figure(entry.film)}."
     film = video(entry, folder) if entry.film is not None else f"<p>No film: {escape(entry.problem)}</p>"
     command = f"<pre><code>{escape(entry.command)}</code></pre>" if entry.command else ""
     return f'<div class="agent"><div class="pictures">{film}{drawn}</div><p>{text}</p>{command}</div>'

@@ -166,7 +166,11 @@ def test_an_agent_of_the_zoo_becomes_an_entry_without_training(tmp_path: Path, m
     assert (entry.title, entry.seeds, entry.scores) == ("CartPole-v1", [measured.seed], [measured.score])
     assert entry.film == 500 and (tmp_path / "gallery/ppo-CartPole-v1/film.mp4").stat().st_size > 1000
     page = gallery.page([entry])
-    assert "rlcore watch zoo:ppo/CartPole-v1" in page and "100,000 agent steps" in page and "\n\n" not in page
+    assert (
+        "rlcore watch zoo:ppo/CartPole-v1" in page
+        and "100,000 agent steps; the film's episode: 500." in page
+        and "\n\n" not in page
+    )
     assert 'src="gallery/ppo-CartPole-v1/film.mp4"' in gallery.front([entry])
 
 
