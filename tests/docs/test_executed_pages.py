@@ -254,9 +254,8 @@ def test_pages_of_rewards_run_and_their_tags_are_written(run_page: RunPage, use_
 
 
 def test_the_page_of_several_behaviors_runs(run_page: RunPage, capsys: pytest.CaptureFixture[str]) -> None:
-    page = "docs/how-to/behaviors-and-turns.md"
-    run_page(page)
-    (said,) = (block for block in blocks("text") if block.page == page)
+    run_page("docs/how-to/behaviors-and-turns.md")
+    (said,) = (block for block in blocks("text") if block.page == "docs/how-to/behaviors-and-turns.md")
     printed = capsys.readouterr().out
     assert all(line in printed for line in said.text.splitlines())
 
