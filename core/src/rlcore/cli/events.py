@@ -6,7 +6,6 @@ docs/reference/json.md describes each event.
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import time
@@ -18,6 +17,7 @@ import attrs
 
 from rlcore.cli.error_records import error_records, exit_code_of
 from rlcore.cli.progress import resuming
+from rlcore.contracts.states import json_values
 
 if TYPE_CHECKING:
     from rlcore.run.run import Run
@@ -127,7 +127,7 @@ class Events:
         if self.silent:
             return
         line = {"event": event, "time": round(time.time(), 3), **values}
-        text = json.dumps(_finite(line), allow_nan=False, default=_plain)
+        text = json.dumps(json_values(line), allow_nan=False)
         self._stream.write(f"{text}\n")
         self._stream.flush()
 
@@ -152,19 +152,3 @@ _NOTICES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], dict[str, Any]]]
     "rlcore_checkpoint_saved": ("checkpoint", _checkpoint),
     "rlcore_evaluated": ("evaluation", _evaluation),
 }
-
-
-def _plain(value: Any) -> Any:
-    """A number of numpy as one of Python; a text for what JSON does not have."""
-    return value.item() if hasattr(value, "item") else str(value)
-
-
-def _finite(value: Any) -> Any:
-    """``value`` with null in place of numbers that JSON does not have."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return value
